@@ -1,0 +1,1 @@
+//! Checks on a running program: races, deadlock, unwritten memory.

@@ -1,0 +1,1 @@
+//! Schedule perturbation: strategies, shrinking, campaigns.

@@ -1,0 +1,1 @@
+//! Instruction set as data: generations, opcode table, struct codec, validators, text syntax.

@@ -1,0 +1,1 @@
+//! Clock, sequencers, queues, worker threads and the run loop.

@@ -1,0 +1,5 @@
+//! The `tpbemu` binary. Everything is in the library.
+
+fn main() -> std::process::ExitCode {
+    tpbemu::cli::main()
+}

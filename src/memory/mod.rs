@@ -1,0 +1,1 @@
+//! SBUF, PSUM and HBM: address map, access patterns, footprints.

@@ -1,0 +1,1 @@
+//! Numbers: dtypes, conversions, ALU operations, activation functions, random generators.

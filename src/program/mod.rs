@@ -1,0 +1,1 @@
+//! Program container, loader and tensors.

@@ -1,0 +1,1 @@
+//! The eight Vision-Q7 cores behind POOL: bundles, register files, operations, libraries.

@@ -1,0 +1,1 @@
+//! Events, semaphores, waits and updates, barriers.

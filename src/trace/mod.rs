@@ -1,0 +1,1 @@
+//! Recorder, exporters and summary of a run.
