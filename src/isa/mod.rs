@@ -5,6 +5,7 @@ pub mod generation;
 pub mod inst;
 pub mod pattern;
 mod tables;
+pub mod text;
 
 pub use defs::{
     Bits, BitsDef, Class, ClassDef, EnumDef, EventsKind, Field, FieldDef, FieldType, Home, Layout,
