@@ -1,5 +1,8 @@
 //! The command line: one file per subcommand.
 
+mod asm;
+mod disasm;
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -19,6 +22,10 @@ pub struct Cli {
 enum Command {
     /// Prints the generations the emulator knows.
     Generations,
+    /// Assembles program text into a container.
+    Asm(asm::AsmArgs),
+    /// Prints a program as text that assembles to the same words.
+    Disasm(disasm::DisasmArgs),
 }
 
 /// Parses the arguments, runs the subcommand and returns the process's exit code.
@@ -30,6 +37,30 @@ pub fn main() -> ExitCode {
             println!("v1 TONGA\nv2 SUNDA\nv3 CAYMAN\nv4 MARIANA\nv4+ MARIANA_PLUS\nv5 MAVERICK");
             ExitCode::SUCCESS
         }
+        Command::Asm(args) => finish(asm::run(&args)),
+        Command::Disasm(args) => finish(disasm::run(&args)),
+    }
+}
+
+/// Reports an error on standard error and turns the result into an exit code.
+fn finish(result: crate::error::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(error.class.exit_code())
+        }
+    }
+}
+
+/// Writes to standard output. A reader that went away is no error.
+fn print(text: &str) -> crate::error::Result<()> {
+    use std::io::Write;
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(crate::error::Error::io(std::path::Path::new("standard output"), &e))
+        }
+        _ => Ok(()),
     }
 }
 

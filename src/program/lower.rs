@@ -103,7 +103,8 @@ fn trigger(program: &Program, word: &[u8; 64]) -> Result<Lowered> {
     let id = number("block_id_or_count")?;
     let block = program.blocks.iter().position(|b| b.queue == queue && b.id == id);
     let block = block.ok_or_else(|| {
-        let message = format!("a DMA trigger names block {id} of queue `{name}`, which does not exist");
+        let message =
+            format!("a DMA trigger names block {id} of queue `{name}`, which does not exist");
         Error::new(crate::error::ErrorClass::ProgramError, message)
     })?;
     Ok(Lowered::DmaTrigger { queue, block })

@@ -208,10 +208,12 @@ fn write_stream(out: &mut String, stream: &Stream, layout: Layout) {
         };
         let _ = writeln!(out, "  {text}");
     }
-    for (name, at) in &labels {
-        if *name == stream.words.len() {
-            let _ = writeln!(out, "{at}:");
-        }
+    let end = stream.words.len();
+    for (name, _) in stream.labels.iter().filter(|l| *l.1 == end) {
+        let _ = writeln!(out, "{name}:");
+    }
+    if let Some(name) = labels.get(&end).filter(|n| !stream.labels.contains_key(*n)) {
+        let _ = writeln!(out, "{name}:");
     }
 }
 
@@ -219,5 +221,9 @@ fn with_label(layout: Layout, word: &[u8; 64], label: &str) -> String {
     let mut bare = *word;
     bare[48..56].fill(0);
     let text = inst::print(layout, &bare);
-    if text.starts_with('.') { inst::print(layout, word) } else { format!("{text} br_immediate={label}") }
+    if text.starts_with('.') {
+        inst::print(layout, word)
+    } else {
+        format!("{text} br_immediate={label}")
+    }
 }
