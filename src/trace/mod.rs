@@ -1,1 +1,8 @@
 //! Recorder, exporters and summary of a run.
+//!
+//! The machine emits [`record::Record`]s in simulated order; everything a user sees of a run's
+//! course is made from them.
+
+pub mod record;
+
+pub use record::{InstRecord, Record, Recorder, StallCause, SyncRecord, TraceHeader, TransferRecord};

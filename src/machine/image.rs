@@ -1,0 +1,242 @@
+//! A program made ready to run: words decoded once, pseudo instructions lowered as the runtime
+//! lowers them, DMA blocks turned into transfers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::dma::block_transfers;
+use super::sp::SpWord;
+use crate::engine::{self, PrepareFn, Status, Transfer};
+use crate::error::{Error, Location, Result};
+use crate::isa::{self, Engine, Generation, Inst, f, op};
+use crate::machine::config::MachineConfig;
+use crate::program::{self, Program};
+use crate::sync::{Operand, SyncId, Sync, Update, UpdateKind, When};
+
+/// What the sequencer does with a word.
+#[derive(Clone)]
+pub enum Kind {
+    /// Executed by the sequencer itself.
+    Control,
+    /// Handed to the data path.
+    Data(PrepareFn),
+    /// Starts a DMA block: queue and block index. What PSEUDO_DMA_TRIGGER becomes.
+    Trigger(usize, usize),
+    /// A timed stall. What PSEUDO_DMABARRIER becomes: NOP(NUM_ROWS).
+    DmaBarrier,
+    /// End of the stream.
+    End,
+    /// Cannot be executed.
+    Refuse(Arc<Error>),
+}
+
+/// One decoded word.
+#[derive(Clone)]
+pub struct Word {
+    /// The word.
+    pub inst: Inst,
+    /// Its waits and updates.
+    pub sync: Sync,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// A DMA block ready to run.
+pub struct Block {
+    /// Position of its queue.
+    pub queue: usize,
+    /// Transfers in order.
+    pub transfers: Vec<Transfer>,
+    /// Updates when the last byte is written.
+    pub updates: Vec<Update>,
+}
+
+/// A program ready to run.
+pub struct Image {
+    /// Generation.
+    pub generation: Generation,
+    /// Words per engine, by engine number.
+    pub words: [Vec<Word>; 5],
+    /// The V1 SP program.
+    pub sp: Vec<SpWord>,
+    /// Names of the DMA queues.
+    pub queues: Vec<String>,
+    /// DMA blocks.
+    pub blocks: Vec<Block>,
+}
+
+impl Image {
+    /// Decodes and lowers `program`. With `strict`, every word must pass the validators.
+    ///
+    /// # Errors
+    /// The first illegal word, with its place; errors of DMA blocks.
+    pub fn new(program: &Program, config: &MachineConfig, strict: bool) -> Result<Image> {
+        let mut image = Image {
+            generation: program.generation,
+            words: Default::default(),
+            sp: Vec::new(),
+            queues: program.queues.iter().map(|q| q.name.clone()).collect(),
+            blocks: Vec::new(),
+        };
+        let mut block_index = HashMap::new();
+        for (i, block) in program.blocks.iter().enumerate() {
+            block_index.insert((block.queue, block.id), i);
+            let at = || {
+                let name = block.name.clone().unwrap_or_else(|| block.id.to_string());
+                Location {
+                    stream: program.queues.get(block.queue).map(|q| format!("queue {}", q.name)),
+                    source: program.source_of(block.line),
+                    disassembly: Some(format!("block {name}")),
+                    ..Location::default()
+                }
+            };
+            let transfers = block_transfers(block, config).map_err(|e| e.or_at(&at()))?;
+            let queue = program.queues.get(block.queue).ok_or_else(|| {
+                Error::new(crate::ErrorClass::ProgramError, "block of an unknown queue").or_at(&at())
+            })?;
+            let mut updates: Vec<Update> = block.on_done.iter().map(done_update).collect();
+            if let Some(s) = queue.semaphore {
+                updates.push(semaphore_add(s, 1));
+            }
+            image.blocks.push(Block { queue: block.queue, transfers, updates });
+        }
+        for stream in &program.streams {
+            for (pc, bytes) in stream.words.iter().enumerate() {
+                let inst = if program.v1_events8 && program.generation == Generation::V1 {
+                    Inst::new_wide_v1(*bytes)
+                } else {
+                    Inst::new(program.generation, *bytes)
+                };
+                let word = decode(inst, stream.engine, program, &block_index, strict);
+                let word = word.map_err(|e| {
+                    e.or_at(&Location {
+                        generation: Some(program.generation.to_string()),
+                        stream: Some(stream.engine.to_string()),
+                        pc: Some(pc as u64),
+                        source: program.source_of(stream.line(pc)),
+                        disassembly: Some(isa::text::print(&inst)),
+                        ..Location::default()
+                    })
+                })?;
+                image.words[stream.engine.index()].push(word);
+            }
+        }
+        image.sp = super::sp::decode(&program.v1_sp.words)?;
+        Ok(image)
+    }
+}
+
+fn semaphore_add(index: u32, amount: u32) -> Update {
+    Update {
+        id: SyncId::Semaphore(index as u16),
+        kind: UpdateKind::Add(Operand::Immediate(amount)),
+        when: When::Complete,
+    }
+}
+
+fn done_update(update: &program::Update) -> Update {
+    use program::Update as U;
+    let (id, kind) = match *update {
+        U::SemaphoreAdd { index, amount } => return semaphore_add(index, amount),
+        U::SemaphoreSub { index, amount } => {
+            (SyncId::Semaphore(index as u16), UpdateKind::Sub(Operand::Immediate(amount)))
+        }
+        U::SemaphoreSet { index, value } => {
+            (SyncId::Semaphore(index as u16), UpdateKind::Write(Operand::Immediate(value)))
+        }
+        U::EventSet { index } => (SyncId::Event(index as u16), UpdateKind::Set),
+        U::EventClear { index } => (SyncId::Event(index as u16), UpdateKind::Clear),
+    };
+    Update { id, kind, when: When::Complete }
+}
+
+/// Value of byte 12 of PSEUDO 0xDF that ends a stream. (wiki: neuronx-runtime isa/instruction-record)
+const END_OF_EXECUTION: u8 = 1;
+
+fn decode(
+    inst: Inst,
+    engine: Engine,
+    program: &Program,
+    blocks: &HashMap<(usize, u32), usize>,
+    strict: bool,
+) -> Result<Word> {
+    let refuse = |e: Error| Ok(Word { inst, sync: Sync::default(), kind: Kind::Refuse(Arc::new(e)) });
+    let def = match inst.def() {
+        Ok(def) => def,
+        Err(e) if strict => return Err(e),
+        Err(e) => return refuse(e),
+    };
+    if let Some(kind) = lower(&inst, program, blocks)? {
+        let sync = Sync::decode(inst.generation, program.v1_events8, &inst.events())?;
+        return Ok(Word { inst, sync, kind });
+    }
+    let check = isa::validate(&inst, engine, strict);
+    let decoded = check.and_then(|()| decode_sync(&inst, program.v1_events8));
+    let sync = match decoded {
+        Ok(sync) => sync,
+        Err(e) if strict => return Err(e),
+        Err(e) => return refuse(e),
+    };
+    let kind = if super::control::is_control(inst.generation, def.byte) {
+        Kind::Control
+    } else {
+        match engine::lookup(inst.generation, def.byte, def.name).map(|op| op.status) {
+            Some(Status::Done(prepare)) => Kind::Data(prepare),
+            Some(Status::MissingSpecification(fact, page)) => Kind::Refuse(Arc::new(
+                Error::missing_spec(format!("{} {:#04x}: {fact}", def.name, def.byte), page),
+            )),
+            None => Kind::Refuse(Arc::new(Error::unimplemented(format!(
+                "{} {:#04x} is not implemented yet",
+                def.name, def.byte
+            )))),
+        }
+    };
+    Ok(Word { inst, sync, kind })
+}
+
+fn decode_sync(inst: &Inst, events8: bool) -> Result<Sync> {
+    let mut sync = Sync::decode(inst.generation, events8, &inst.events())?;
+    if inst.generation != Generation::V1 && inst.opcode() == op::EVENT_SEMAPHORE {
+        let byte = |field| inst.get(field) as u8;
+        sync.add_wait(
+            inst.generation,
+            byte(f::ctrl_es::EXT_WAIT_MODE),
+            byte(f::ctrl_es::EXT_WAIT_IDX),
+            inst.get(f::ctrl_es::SEM_WAIT_VALUE) as u32,
+        )?;
+        sync.add_update(
+            inst.generation,
+            byte(f::ctrl_es::EXT_UPDATE_MODE),
+            byte(f::ctrl_es::EXT_UPDATE_IDX),
+            inst.get(f::ctrl_es::SEM_UPDATE_VALUE) as u32,
+        )?;
+    }
+    Ok(sync)
+}
+
+/// What the loader makes of a pseudo instruction, or `None` for a real one.
+fn lower(
+    inst: &Inst,
+    program: &Program,
+    blocks: &HashMap<(usize, u32), usize>,
+) -> Result<Option<Kind>> {
+    let bad = |m: String| Err(Error::new(crate::ErrorClass::ProgramError, m));
+    match inst.opcode() {
+        op::PSEUDO_DMA_TRIGGER => {
+            let name = inst.slice(f::pseudo_dma_trigger::DMA_QUEUE_NAME);
+            let name = String::from_utf8_lossy(name);
+            let name = name.trim_end_matches('\0');
+            let Some(queue) = program.queue(name) else {
+                return bad(format!("the program has no DMA queue called `{name}`"));
+            };
+            let id = inst.get(f::pseudo_dma_trigger::BLOCK_ID) as u32;
+            match blocks.get(&(queue, id)) {
+                Some(&block) => Ok(Some(Kind::Trigger(queue, block))),
+                None => bad(format!("queue `{name}` has no block {id}")),
+            }
+        }
+        op::PSEUDO_DMABARRIER => Ok(Some(Kind::DmaBarrier)),
+        0xDF if inst.u8(12) == END_OF_EXECUTION => Ok(Some(Kind::End)),
+        _ => Ok(None),
+    }
+}
