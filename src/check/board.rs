@@ -21,6 +21,8 @@ pub struct Stamp {
     pub stream: usize,
     /// Number of the work in its stream, from 1.
     pub work: u32,
+    /// Ticket of the work on its host unit.
+    pub ticket: u64,
     /// Index of the instruction word in its stream (of the block, for a DMA queue).
     pub pc: u32,
     /// Tick at which it started.
@@ -93,7 +95,7 @@ impl Board {
 
     /// Enters the accesses of one work that starts now.
     ///
-    /// `depends(stream, work)` is called for every earlier work of another stream whose bounding
+    /// `depends(stamp)` is called for every earlier work of another stream whose bounding
     /// box conflicts: the host must finish it first. With a `clock`, each access that no wait
     /// orders behind an earlier conflicting one is passed to `race`; it returns whether to go on.
     pub fn enter(
@@ -101,7 +103,7 @@ impl Board {
         stamp: Stamp,
         accesses: &[Access],
         clock: Option<&Clock>,
-        mut depends: impl FnMut(usize, u32),
+        mut depends: impl FnMut(&Stamp),
         mut race: impl FnMut(Conflict),
     ) {
         for access in accesses {
@@ -117,7 +119,7 @@ impl Board {
                 let other_stream = old.stamp.stream != stamp.stream;
                 let mut ordered = true;
                 if conflicting && other_stream && old.region.hull_overlaps(&access.region) {
-                    depends(old.stamp.stream, old.stamp.work);
+                    depends(&old.stamp);
                     if let Some(clock) = clock {
                         ordered = if old.kind.writes() {
                             clock.results(old.stamp.stream) >= old.stamp.work
@@ -244,7 +246,7 @@ mod tests {
     use crate::memory::ByteSet;
 
     fn stamp(stream: usize, work: u32) -> Stamp {
-        Stamp { stream, work, pc: work, tick: 0 }
+        Stamp { stream, work, ticket: u64::from(work), pc: work, tick: 0 }
     }
 
     fn sbuf(start: u64, len: u64) -> Region {
@@ -253,7 +255,7 @@ mod tests {
 
     fn enter(board: &mut Board, s: Stamp, a: &[Access], clock: &Clock) -> (Vec<(usize, u32)>, usize) {
         let (mut deps, mut races) = (Vec::new(), 0);
-        board.enter(s, a, Some(clock), |s, w| deps.push((s, w)), |_| races += 1);
+        board.enter(s, a, Some(clock), |s| deps.push((s.stream, s.work)), |_| races += 1);
         (deps, races)
     }
 

@@ -33,6 +33,8 @@ pub struct MachineConfig {
     pub sp: EngineConfig,
     /// Events and semaphores.
     pub sync: SyncConfig,
+    /// Device addresses of on-chip regions.
+    pub address_map: AddressMap,
     /// Sequencer timing.
     pub sequencer: SequencerConfig,
     /// Cost formulas.
@@ -74,6 +76,18 @@ pub struct SyncConfig {
     pub wake_ps: u64,
 }
 
+/// Device addresses at which sequencers see on-chip regions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AddressMap {
+    /// State buffer.
+    pub sbuf: u64,
+    /// Partial-sum buffer.
+    pub psum: u64,
+    /// Event and semaphore unit.
+    pub events: u64,
+}
+
 /// Sequencer timing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -88,6 +102,9 @@ pub struct SequencerConfig {
     pub dma_barrier_cycles: u64,
     /// Time of a write to a DMA doorbell, ps.
     pub doorbell_ps: u64,
+    /// Whether a DMA trigger waits for the older instructions of its stream, as compiled V1
+    /// programs rely on.
+    pub doorbell_drains: bool,
     /// Round-trip time of a register load from memory, ps.
     pub memory_load_ps: u64,
 }

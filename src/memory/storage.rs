@@ -78,6 +78,14 @@ impl Memory {
         Lease { memory: self, accesses: Some(accesses) }
     }
 
+    /// Lends everything.
+    ///
+    /// # Safety
+    /// No other lease is in use.
+    pub unsafe fn lend_all(&self) -> Lease<'_> {
+        Lease { memory: self, accesses: None }
+    }
+
     /// The whole memory, for a caller that has it for itself: loader, dumps, debugger.
     pub fn exclusive(&mut self) -> Lease<'_> {
         Lease { memory: self, accesses: None }

@@ -37,6 +37,17 @@ pub enum Oddity {
     Wrapped,
 }
 
+impl Oddity {
+    /// In words.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Oddity::DoubleSet => "set while still set: one signal is lost",
+            Oddity::DoubleClear => "cleared while clear",
+            Oddity::Wrapped => "counted past its range and wrapped",
+        }
+    }
+}
+
 /// All events and semaphores. Zero at reset (OPEN: sync choice 19).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyncState {
