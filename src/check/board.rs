@@ -253,7 +253,12 @@ mod tests {
         Region::new(Space::Sbuf, 0, 128, ByteSet::dense(start, len))
     }
 
-    fn enter(board: &mut Board, s: Stamp, a: &[Access], clock: &Clock) -> (Vec<(usize, u32)>, usize) {
+    fn enter(
+        board: &mut Board,
+        s: Stamp,
+        a: &[Access],
+        clock: &Clock,
+    ) -> (Vec<(usize, u32)>, usize) {
         let (mut deps, mut races) = (Vec::new(), 0);
         board.enter(s, a, Some(clock), |s| deps.push((s.stream, s.work)), |_| races += 1);
         (deps, races)
@@ -274,7 +279,11 @@ mod tests {
             let mut board = Board::new();
             let mut clock = Clock::new(2);
             enter(&mut board, stamp(0, 1), &[Access::write(sbuf(0, 64))], &clock);
-            if reads_only { clock.learn_reads(0, 1) } else { clock.learn_results(0, 1) }
+            if reads_only {
+                clock.learn_reads(0, 1)
+            } else {
+                clock.learn_results(0, 1)
+            }
             let (_, races) = enter(&mut board, stamp(1, 1), &[Access::read(sbuf(0, 64))], &clock);
             assert_eq!(races, expected);
         }

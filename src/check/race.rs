@@ -16,9 +16,8 @@ pub fn allowed(program: &Program, conflict: &Conflict, geometry: &Geometry) -> b
         });
         let tensor = allowed.tensor.as_ref().is_none_or(|name| {
             program.tensor(name).is_some_and(|t| {
-                crate::machine::tensors::region(t, geometry).is_ok_and(|r| {
-                    r.overlaps(&conflict.earlier.2) && r.overlaps(&conflict.later.2)
-                })
+                crate::machine::tensors::region(t, geometry)
+                    .is_ok_and(|r| r.overlaps(&conflict.earlier.2) && r.overlaps(&conflict.later.2))
             })
         });
         engines && tensor

@@ -3,12 +3,14 @@
 //! The form of the model, `docs/timing.md`: an instruction occupies its engine for `work` cycles,
 //! the next may start `gap` cycles later, and its results are there `fixed` after the work.
 
+use crate::isa::Engine;
 use crate::machine::config::MachineConfig;
 use crate::memory::Space;
-use crate::isa::Engine;
 
 /// A row of the cost table `[cost]` of the configuration: which formula an instruction follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize, serde::Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize, serde::Serialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum CostRow {
     /// PE weight load: `elements` = columns.
@@ -88,7 +90,14 @@ pub struct Operands {
 
 impl Operands {
     /// Adds a source operand: memory, element bytes, whether it is a float, innermost step in bytes.
-    pub fn source(&mut self, space: Space, size: usize, float: bool, step: i64, config: &MachineConfig) {
+    pub fn source(
+        &mut self,
+        space: Space,
+        size: usize,
+        float: bool,
+        step: i64,
+        config: &MachineConfig,
+    ) {
         match space {
             Space::Sbuf => self.source_sbuf = true,
             Space::Psum => self.source_psum = true,
@@ -98,7 +107,14 @@ impl Operands {
     }
 
     /// Adds the destination operand.
-    pub fn dest(&mut self, space: Space, size: usize, float: bool, step: i64, config: &MachineConfig) {
+    pub fn dest(
+        &mut self,
+        space: Space,
+        size: usize,
+        float: bool,
+        step: i64,
+        config: &MachineConfig,
+    ) {
         self.dest_psum |= space == Space::Psum;
         self.operand(size, float, step, config);
     }
@@ -112,7 +128,12 @@ impl Operands {
 
     /// No operand yet: every "all" holds.
     pub fn new() -> Self {
-        Operands { all_16bit_float: true, all_small_float: true, contiguous: true, ..Default::default() }
+        Operands {
+            all_16bit_float: true,
+            all_small_float: true,
+            contiguous: true,
+            ..Default::default()
+        }
     }
 }
 

@@ -1,10 +1,19 @@
 //! What each instruction of PE, ACT, DVE, POOL, SP and DMA does and what it costs.
 
+pub mod act;
 pub mod cost;
+pub mod dge;
+pub mod indirect;
+pub mod operand;
+pub mod pe;
 pub mod state;
+#[doc(hidden)]
+pub mod testing;
+pub mod vector;
 pub mod work;
 
 pub use cost::{CostQuery, CostRow};
+pub use operand::Operand;
 pub use state::EngineState;
 pub use work::{DmaRequest, Env, Lane, Outcome, Prepared, Scratch, ShapeRegister, Transfer, Work};
 
@@ -41,13 +50,18 @@ impl Op {
     }
 
     /// An opcode about which the sources lack `fact`, on `page`.
-    pub const fn missing(byte: u8, name: &'static str, fact: &'static str, page: &'static str) -> Op {
+    pub const fn missing(
+        byte: u8,
+        name: &'static str,
+        fact: &'static str,
+        page: &'static str,
+    ) -> Op {
         Op { byte, name, status: Status::MissingSpecification(fact, page) }
     }
 }
 
 /// The tables of all data-path opcodes; one per family, in the file that implements it.
-const TABLES: &[&[Op]] = &[];
+const TABLES: &[&[Op]] = &[pe::OPS, act::OPS, vector::OPS, indirect::OPS, dge::OPS];
 
 /// The row of data-path opcode `byte`, if the emulator has one. V1 shares the rows of the opcodes
 /// it has in common with v2; the caller has checked that the generation has the opcode.

@@ -7,6 +7,7 @@ pub mod pattern;
 pub mod sp;
 pub mod stream;
 mod tables;
+pub mod text;
 
 pub use defs::{
     Bits, BitsDef, Class, ClassDef, EnumDef, EventsKind, Field, FieldDef, FieldType, Home, Layout,

@@ -92,7 +92,8 @@ mod tests {
         agenda.at(5, 0, Action::Head);
         agenda.at(5, 3, Action::Update(0));
         agenda.at(4, 4, Action::Head);
-        let order: Vec<_> = std::iter::from_fn(|| agenda.pop()).map(|e| (e.tick, e.stream)).collect();
+        let order: Vec<_> =
+            std::iter::from_fn(|| agenda.pop()).map(|e| (e.tick, e.stream)).collect();
         assert_eq!(order, [(4, 4), (5, 3), (5, 0), (5, 1)]);
     }
 }

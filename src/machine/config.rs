@@ -255,8 +255,8 @@ impl MachineConfig {
     /// # Errors
     /// [`ErrorClass::ConfigError`].
     pub fn parse(text: &str) -> Result<Self> {
-        let config: Self = toml::from_str(text)
-            .map_err(|e| Error::new(ErrorClass::ConfigError, e.to_string()))?;
+        let config: Self =
+            toml::from_str(text).map_err(|e| Error::new(ErrorClass::ConfigError, e.to_string()))?;
         config.check()?;
         Ok(config)
     }
@@ -285,14 +285,20 @@ impl MachineConfig {
         {
             return bad("geometry: strides, active bytes or partitions are out of range".into());
         }
-        if self.sync.semaphores > 65536 || self.sync.events > 65536 || self.sync.semaphore_max == 0 {
+        if self.sync.semaphores > 65536 || self.sync.events > 65536 || self.sync.semaphore_max == 0
+        {
             return bad("sync: counts are out of range".into());
         }
         if !self.cost.rows.contains_key(&CostRow::Other) {
             return bad("cost.rows needs a row `other`".into());
         }
         let d = &self.dma;
-        if d.engines == 0 || d.load_bytes_per_us == 0 || d.store_bytes_per_us == 0 || d.hbm_bytes_per_us == 0 || d.partitions_per_engine == 0 {
+        if d.engines == 0
+            || d.load_bytes_per_us == 0
+            || d.store_bytes_per_us == 0
+            || d.hbm_bytes_per_us == 0
+            || d.partitions_per_engine == 0
+        {
             return bad("dma: engines and rates must be positive".into());
         }
         Ok(())

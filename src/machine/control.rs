@@ -297,7 +297,8 @@ impl Machine {
         let start = match inst.addr8(f::mem_2d::START_ADDR) {
             Addr8::Imm(a) => a,
             Addr8::Reg { lo, hi } => {
-                u64::from(read_register(registers, lo)?) | u64::from(read_register(registers, hi)?) << 32
+                u64::from(read_register(registers, lo)?)
+                    | u64::from(read_register(registers, hi)?) << 32
             }
             other => {
                 return Err(Error::missing_spec(
@@ -308,7 +309,10 @@ impl Machine {
         };
         let total = usize::from(counts[0]) * usize::from(counts[1]);
         if total == 0 || total > 32 {
-            return Err(Error::illegal("mem_2d_count", format!("{total} elements, 1 to 32 are legal")));
+            return Err(Error::illegal(
+                "mem_2d_count",
+                format!("{total} elements, 1 to 32 are legal"),
+            ));
         }
         let mut addresses = SmallVec::new();
         for i1 in 0..i64::from(counts[1]) {
@@ -406,7 +410,10 @@ impl Machine {
                         }
                     }
                     other => {
-                        return Err(Error::illegal("test_es_mode", format!("mode {other} is unknown")));
+                        return Err(Error::illegal(
+                            "test_es_mode",
+                            format!("mode {other} is unknown"),
+                        ));
                     }
                 }
             }
@@ -414,7 +421,14 @@ impl Machine {
         Ok(())
     }
 
-    fn update_from_register(&mut self, s: usize, pc: usize, mode: u8, idx: u8, r: u8) -> Result<()> {
+    fn update_from_register(
+        &mut self,
+        s: usize,
+        pc: usize,
+        mode: u8,
+        idx: u8,
+        r: u8,
+    ) -> Result<()> {
         let mut sync = crate::sync::Sync::default();
         sync.add_update(self.image.generation, mode, idx, u32::from(r))?;
         for update in sync.updates {
@@ -458,7 +472,9 @@ pub(super) fn write_specifier(registers: &mut [u32; 64], r: u8, value: u32) -> R
     match registers.get_mut(usize::from(r)) {
         Some(slot) => *slot = value,
         None if r == 128 || r == 129 => {}
-        None => return Err(Error::illegal("register_specifier", format!("there is no register R{r}"))),
+        None => {
+            return Err(Error::illegal("register_specifier", format!("there is no register R{r}")));
+        }
     }
     Ok(())
 }

@@ -57,7 +57,8 @@ pub fn report(machine: &Machine) -> Error {
         error.message += &format!("\n  cycle: {} -> {}", names.join(" -> "), names[0]);
         error = error.help("each of these waits for a later instruction of the next one");
     } else {
-        error = error.help("the awaited updates are missing from the program, or were consumed or overshot");
+        error = error
+            .help("the awaited updates are missing from the program, or were consumed or overshot");
     }
     error.at.generation = Some(machine.image.generation.to_string());
     error
@@ -104,7 +105,8 @@ fn producers(machine: &Machine, id: SyncId, wait: &Wait) -> Vec<Producer> {
         }
         for (pc, word) in machine.image.words[s].iter().enumerate().skip(stream.pc) {
             let at = || {
-                let source = machine.location(s, pc).source.map(|l| format!(" ({l})")).unwrap_or_default();
+                let source =
+                    machine.location(s, pc).source.map(|l| format!(" ({l})")).unwrap_or_default();
                 format!("{} pc {pc}{source}", stream.engine)
             };
             if let Some(u) = word.sync.updates.iter().find(|u| u.id == id && helps(&u.kind)) {
@@ -112,7 +114,8 @@ fn producers(machine: &Machine, id: SyncId, wait: &Wait) -> Vec<Producer> {
                 found.push(Producer { stream: Some(s), text: format!("{}: {u}{which}", at()) });
             }
             if let Kind::Trigger(queue, block) = word.kind {
-                if machine.image.blocks[block].updates.iter().any(|u| u.id == id && helps(&u.kind)) {
+                if machine.image.blocks[block].updates.iter().any(|u| u.id == id && helps(&u.kind))
+                {
                     let name = &machine.image.queues[queue];
                     found.push(Producer {
                         stream: Some(s),

@@ -51,7 +51,10 @@ impl Side {
             ProgramMemory::Hbm => (Space::Hbm, 0, side.address),
             _ => {
                 let address = u32::try_from(side.address).map_err(|_| {
-                    Error::illegal("dma_address", format!("{:#x} is no on-chip address", side.address))
+                    Error::illegal(
+                        "dma_address",
+                        format!("{:#x} is no on-chip address", side.address),
+                    )
                 })?;
                 let at = geometry.decode(address)?;
                 (at.space, at.partition, u64::from(at.byte))
@@ -204,7 +207,10 @@ pub fn block_transfers(block: &DmaBlock, config: &MachineConfig) -> Result<Vec<T
             if t.src.dtype == t.dst.dtype {
                 copy(src, dst)
             } else {
-                let (from, to) = (t.src.dtype.dtype()?, t.dst.dtype.dtype()?);
+                let generation = config.generation.parse()?;
+                let dtype =
+                    |e: crate::program::ElemType| numeric::Dtype::from_code(generation, e.code());
+                let (from, to) = (dtype(t.src.dtype)?, dtype(t.dst.dtype)?);
                 convert(src, dst, from, to)
             }
         })

@@ -138,7 +138,12 @@ impl Executor {
     ///
     /// # Errors
     /// The fault of the work, if it ran here.
-    pub fn submit(&mut self, unit: usize, work: &Arc<Work>, after: Dependencies) -> Result<Outcome> {
+    pub fn submit(
+        &mut self,
+        unit: usize,
+        work: &Arc<Work>,
+        after: Dependencies,
+    ) -> Result<Outcome> {
         self.tickets[unit] += 1;
         self.order += 1;
         let ticket = self.tickets[unit];

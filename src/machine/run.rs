@@ -21,7 +21,7 @@ use crate::check::{Clock, SyncClocks};
 use crate::engine::cost::cost;
 use crate::engine::{EngineState, Env, Prepared, Work};
 use crate::error::{Error, ErrorClass, Location, Result};
-use crate::isa::{self, Engine, Generation};
+use crate::isa::{Engine, Generation};
 use crate::memory::{AccessKind, Memory, Validity};
 use crate::program::Program;
 use crate::sync::{Compare, SyncId, SyncState, Update, UpdateKind, Wait, When};
@@ -165,12 +165,19 @@ impl Machine {
     ///
     /// # Errors
     /// Illegal words, bad configuration, tensors beyond the memory.
-    pub fn new(program: Arc<Program>, config: Arc<MachineConfig>, options: Options) -> Result<Machine> {
+    pub fn new(
+        program: Arc<Program>,
+        config: Arc<MachineConfig>,
+        options: Options,
+    ) -> Result<Machine> {
         let expected = program.generation.to_string();
         if config.generation != expected {
             return Err(Error::new(
                 ErrorClass::ConfigError,
-                format!("the program is for {expected}, the configuration for {}", config.generation),
+                format!(
+                    "the program is for {expected}, the configuration for {}",
+                    config.generation
+                ),
             ));
         }
         let image = Arc::new(Image::new(&program, &config, options.strict)?);
@@ -337,9 +344,14 @@ impl Machine {
         if tick > self.max_tick {
             return Err(Error::new(
                 ErrorClass::LimitReached,
-                format!("the run is not at its end after {} cycles", self.options.max_cycles.unwrap_or(0)),
+                format!(
+                    "the run is not at its end after {} cycles",
+                    self.options.max_cycles.unwrap_or(0)
+                ),
             )
-            .help("a branch loop that polls forever looks like this; --max-cycles raises the limit"));
+            .help(
+                "a branch loop that polls forever looks like this; --max-cycles raises the limit",
+            ));
         }
         self.now = tick;
         self.end = self.end.max(tick);
@@ -420,8 +432,9 @@ impl Machine {
         at.stream = Some(s.engine.to_string());
         at.cycle = Some(self.now / self.time.period(s.engine));
         if let Some(word) = self.image.words[stream].get(pc) {
-            at.disassembly = Some(isa::text::print(&word.inst));
-            at.source = self.program.stream(s.engine).and_then(|p| self.program.source_of(p.line(pc)));
+            at.disassembly = Some(super::image::disassemble(&word.inst));
+            at.source =
+                self.program.stream(s.engine).and_then(|p| self.program.source_of(p.line(pc)));
         }
         at
     }
@@ -431,7 +444,12 @@ impl Machine {
     }
 
     pub(super) fn note(&mut self, stream: usize, pc: usize, text: String) {
-        let record = Record::Note { tick: self.now, stream: stream as u16, pc: pc as u32, text: text.clone() };
+        let record = Record::Note {
+            tick: self.now,
+            stream: stream as u16,
+            pc: pc as u32,
+            text: text.clone(),
+        };
         self.record(&record);
         let name = match Engine::ALL.get(stream) {
             Some(e) => e.to_string(),
@@ -489,7 +507,9 @@ impl Machine {
             self.record(&Record::Sync(record));
         }
         for s in 0..ENGINE_STREAMS {
-            if self.streams[s].blocked == Blocked::Wait && self.streams[s].state == RunState::Running {
+            if self.streams[s].blocked == Blocked::Wait
+                && self.streams[s].state == RunState::Running
+            {
                 self.try_grant(s)?;
             }
         }
@@ -761,6 +781,30 @@ impl Machine {
         Ok(())
     }
 
+    /// A DMA instruction: its transfers go to the descriptor-generation queue of its engine, and
+    /// the instruction retires once they are queued.
+    fn issue_dma(&mut self, s: usize, pc: usize, request: crate::engine::DmaRequest) -> Result<()> {
+        let period = self.time.period(self.streams[s].engine);
+        let issue = self.time.from_ps(self.config.dma.dge_issue_ps).next_multiple_of(period);
+        let end = self.now + issue.max(period);
+        let queue = self.dge_queue(s);
+        self.ring(queue, super::queue::Job::Request(Arc::new(request)), s, pc, end)?;
+        let index = self.streams[s].executed;
+        let clock = self.streams[s].clock.clone();
+        self.post_updates(s, pc, index, When::Read, end, Some(&clock))?;
+        self.post_updates(s, pc, index, When::Complete, end, Some(&clock))?;
+        self.record_control(s, pc, end);
+        self.leave_head(s, pc + 1, end);
+        Ok(())
+    }
+
+    /// Takes over what the last change of event `id` tells.
+    pub(super) fn acquire_event(&mut self, s: usize, id: SyncId) {
+        if let Some(clock) = self.clocks.acquire(id, None) {
+            self.streams[s].clock.join(clock);
+        }
+    }
+
     fn prepare(&mut self, s: usize, pc: usize, prepare: crate::engine::PrepareFn) -> Result<Ready> {
         if let Some(work) = &self.prepared[s][pc] {
             return Ok(Ready::Work(Arc::clone(work)));
@@ -878,7 +922,11 @@ impl Machine {
         let after = self.enter(stream, work, number, pc, clock)?;
         if let Some(validity) = &mut self.validity {
             if let Some((access, partition, byte)) = validity.step(&work.accesses) {
-                let what = if access.kind == AccessKind::Accumulate { "accumulates onto" } else { "reads" };
+                let what = if access.kind == AccessKind::Accumulate {
+                    "accumulates onto"
+                } else {
+                    "reads"
+                };
                 let place_name = match access.region.space {
                     crate::memory::Space::Hbm => format!("hbm byte {byte:#x}"),
                     space => format!("{space} partition {partition} byte {byte:#x}"),

@@ -20,7 +20,11 @@ pub fn alu_op(registers: &mut [u32; 64], inst: &Inst) -> Result<()> {
     let wide = dtype.size() == 8;
     let pair = |registers: &[u32; 64], low: u8, high: u8| -> Result<u64> {
         let value = u64::from(read_register(registers, low)?);
-        if wide && high != 0 { Ok(value | u64::from(read_register(registers, high)?) << 32) } else { Ok(value) }
+        if wide && high != 0 {
+            Ok(value | u64::from(read_register(registers, high)?) << 32)
+        } else {
+            Ok(value)
+        }
     };
     let a = pair(registers, byte(l::SRC0_REG_LO), byte(l::SRC0_REG_HI))?;
     let b = if byte(l::SRC1_DATASRC) == 1 {
@@ -32,7 +36,9 @@ pub fn alu_op(registers: &mut [u32; 64], inst: &Inst) -> Result<()> {
         if dtype != Dtype::Fp32 {
             return Err(Error::illegal("alu_dtype", format!("ALU_OP on {}", dtype.name())));
         }
-        u64::from(float_op(byte(l::OP), f32::from_bits(a as u32), f32::from_bits(b as u32))?.to_bits())
+        u64::from(
+            float_op(byte(l::OP), f32::from_bits(a as u32), f32::from_bits(b as u32))?.to_bits(),
+        )
     } else {
         integer_op(byte(l::OP), a, b, dtype)?
     };
@@ -48,7 +54,11 @@ fn integer_op(op: u8, a: u64, b: u64, dtype: Dtype) -> Result<u64> {
     let signed = dtype.is_signed();
     let extend = |v: u64| -> i128 {
         let shift = 64 - bits;
-        if signed { i128::from(((v << shift) as i64) >> shift) } else { i128::from((v << shift) >> shift) }
+        if signed {
+            i128::from(((v << shift) as i64) >> shift)
+        } else {
+            i128::from((v << shift) >> shift)
+        }
     };
     let (x, y) = (extend(a), extend(b));
     let count = (y & i128::from(bits - 1)) as u32;
@@ -83,7 +93,10 @@ fn integer_op(op: u8, a: u64, b: u64, dtype: Dtype) -> Result<u64> {
         0x18 => truth(x != y),
         0x19 => x.abs(),
         other => {
-            return Err(Error::illegal("alu_op", format!("the scalar unit has no integer operation {other:#04x}")));
+            return Err(Error::illegal(
+                "alu_op",
+                format!("the scalar unit has no integer operation {other:#04x}"),
+            ));
         }
     };
     Ok(if bits == 64 { value as u64 } else { value as u64 & ((1 << bits) - 1) })
@@ -108,7 +121,10 @@ fn float_op(op: u8, a: f32, b: f32) -> Result<f32> {
         0x18 => truth(a != b),
         0x19 => a.abs(),
         other => {
-            return Err(Error::illegal("alu_op", format!("the scalar unit has no FP32 operation {other:#04x}")));
+            return Err(Error::illegal(
+                "alu_op",
+                format!("the scalar unit has no FP32 operation {other:#04x}"),
+            ));
         }
     })
 }
@@ -161,7 +177,10 @@ fn taken(registers: &[u32; 64], inst: &Inst, code: u8) -> Result<bool> {
         1..=6 => inst.get(l::CMP_IMMEDIATE) as u32,
         7..=12 => read_register(registers, inst.get(l::CMP_REG1) as u8)?,
         other => {
-            return Err(Error::illegal("branch_compare", format!("there is no compare operation {other}")));
+            return Err(Error::illegal(
+                "branch_compare",
+                format!("there is no compare operation {other}"),
+            ));
         }
     };
     let dtype = Dtype::from_code(inst.generation, inst.get(l::CMP_DTYPE) as u8)?;

@@ -15,7 +15,11 @@ use crate::sync::{Operand, SyncId, UpdateKind};
 /// What lies at a device address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    Memory { space: Space, partition: u32, byte: u64 },
+    Memory {
+        space: Space,
+        partition: u32,
+        byte: u64,
+    },
     /// Event `i`.
     Event(u16),
     /// Semaphore `i` through one of its windows.
@@ -43,13 +47,17 @@ impl Machine {
         let on_chip = |base: u64, space: Space| -> Option<Place> {
             let offset = address.checked_sub(base)?;
             let stride = g.stride(space);
-            let place = Place::Memory { space, partition: (offset / stride) as u32, byte: offset % stride };
+            let place =
+                Place::Memory { space, partition: (offset / stride) as u32, byte: offset % stride };
             (offset < stride * u64::from(g.partitions(space))).then_some(place)
         };
         if let Some(offset) = address.checked_sub(map.events).filter(|o| *o < UNIT) {
             let index = ((offset % WINDOW) / 4) as u16;
             if size != 4 || offset % 4 != 0 {
-                return Err(Error::illegal("sync_window_access", "events and semaphores take 32-bit accesses"));
+                return Err(Error::illegal(
+                    "sync_window_access",
+                    "events and semaphores take 32-bit accesses",
+                ));
             }
             return Ok(match offset / WINDOW {
                 0 => Place::Event(index),
@@ -60,28 +68,42 @@ impl Machine {
                 _ => Place::Pad,
             });
         }
-        if let Some(place) = on_chip(map.psum, Space::Psum).or_else(|| on_chip(map.sbuf, Space::Sbuf)) {
+        if let Some(place) =
+            on_chip(map.psum, Space::Psum).or_else(|| on_chip(map.sbuf, Space::Sbuf))
+        {
             return Ok(place);
         }
         if address.checked_add(size as u64).is_some_and(|end| end <= g.hbm_bytes) {
             return Ok(Place::Memory { space: Space::Hbm, partition: 0, byte: address });
         }
-        Err(Error::illegal("device_address", format!("nothing lies at device address {address:#x}")))
+        Err(Error::illegal(
+            "device_address",
+            format!("nothing lies at device address {address:#x}"),
+        ))
     }
 
     /// Loads bytes for a register. The conductor waits for the works that still write them.
-    pub(super) fn load_bytes(&mut self, s: usize, pc: usize, address: u64, into: &mut [u8]) -> Result<()> {
+    pub(super) fn load_bytes(
+        &mut self,
+        s: usize,
+        pc: usize,
+        address: u64,
+        into: &mut [u8],
+    ) -> Result<()> {
         match self.place(address, into.len())? {
             Place::Memory { space, partition, byte } => {
                 let len = into.len() as u64;
-                let access = Access::read(Region::new(space, partition, 1, ByteSet::dense(byte, len)));
+                let access =
+                    Access::read(Region::new(space, partition, 1, ByteSet::dense(byte, len)));
                 let (sender, receiver) = crossbeam_channel::bounded(1);
                 let work = scalar_work(access, move |lane| {
                     let _ = sender.send(lane.mem.row(space, partition, byte, len)?.to_vec());
                     Outcome::none()
                 });
                 self.scalar(s, pc, work)?;
-                let bytes = receiver.try_recv().map_err(|_| Error::internal("a register load returned nothing"))?;
+                let bytes = receiver
+                    .try_recv()
+                    .map_err(|_| Error::internal("a register load returned nothing"))?;
                 into.copy_from_slice(&bytes);
             }
             Place::Event(i) => self.load_sync(SyncId::Event(i), into)?,
@@ -97,15 +119,26 @@ impl Machine {
     }
 
     /// Stores the low `size` bytes of `value`.
-    pub(super) fn store_scalar(&mut self, s: usize, pc: usize, address: u64, value: u64, size: usize) -> Result<()> {
+    pub(super) fn store_scalar(
+        &mut self,
+        s: usize,
+        pc: usize,
+        address: u64,
+        value: u64,
+        size: usize,
+    ) -> Result<()> {
         if !matches!(size, 1 | 2 | 4 | 8) {
             return Err(Error::illegal("write_size", format!("a scalar write of {size} bytes")));
         }
         let word = value as u32;
         match self.place(address, size)? {
             Place::Memory { space, partition, byte } => {
-                let access =
-                    Access::write(Region::new(space, partition, 1, ByteSet::dense(byte, size as u64)));
+                let access = Access::write(Region::new(
+                    space,
+                    partition,
+                    1,
+                    ByteSet::dense(byte, size as u64),
+                ));
                 let work = scalar_work(access, move |lane| {
                     let row = lane.mem.row_mut(space, partition, byte, size as u64)?;
                     row.copy_from_slice(&value.to_le_bytes()[..size]);
@@ -145,17 +178,22 @@ impl Machine {
         let in_flight = stream.in_flight.iter().filter(|f| f.end > now).map(|f| &f.work);
         let hazard = in_flight.chain(stream.pending.iter().map(|p| &p.work)).any(|old| {
             work.accesses.iter().any(|a| {
-                old.accesses.iter().any(|b| {
-                    (a.kind.writes() || b.kind.writes()) && a.region.overlaps(&b.region)
-                })
+                old.accesses
+                    .iter()
+                    .any(|b| (a.kind.writes() || b.kind.writes()) && a.region.overlaps(&b.region))
             })
         });
         if hazard {
             return Err(Error::undefined(
                 "sequencer_hazard",
-                format!("{} is still in use by an unfinished instruction of the same engine", work.accesses[0].region),
+                format!(
+                    "{} is still in use by an unfinished instruction of the same engine",
+                    work.accesses[0].region
+                ),
             )
-            .help("sequencer instructions do not wait for the data path: put a DRAIN before this one"));
+            .help(
+                "sequencer instructions do not wait for the data path: put a DRAIN before this one",
+            ));
         }
         stream.works += 1;
         let (number, clock) = (stream.works, stream.clock.clone());

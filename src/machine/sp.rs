@@ -115,7 +115,9 @@ fn decode_one(w: &[u8; 8], len: usize) -> Result<SpWord> {
             SpWord::SetAddress(register()?, address)
         }
         other => {
-            return Err(Error::internal(format!("SP opcode {other:#04x} has a row but no decoder")));
+            return Err(Error::internal(format!(
+                "SP opcode {other:#04x} has a row but no decoder"
+            )));
         }
     })
 }

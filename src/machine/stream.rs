@@ -144,10 +144,17 @@ impl Stream {
     /// writes needs no wait: the adder at the memory keeps program order.
     pub fn hazard_free(&self, work: &Work, from: u64) -> u64 {
         let mut start = from;
-        for old in self.in_flight.iter().filter(|o| o.end > start) {
+        for old in &self.in_flight {
+            if old.end <= start {
+                continue;
+            }
             let reads_result = work.accesses.iter().any(|a| {
                 a.kind == crate::memory::AccessKind::Read
-                    && old.work.accesses.iter().any(|w| w.kind.writes() && w.region.overlaps(&a.region))
+                    && old
+                        .work
+                        .accesses
+                        .iter()
+                        .any(|w| w.kind.writes() && w.region.overlaps(&a.region))
             });
             if reads_result {
                 start = old.end;

@@ -9,7 +9,8 @@ use crate::program::{Memory as ProgramMemory, Tensor};
 /// # Errors
 /// [`ErrorClass::ProgramError`] if it does not fit the memory.
 pub fn region(tensor: &Tensor, geometry: &Geometry) -> Result<Region> {
-    let bad = |m: String| Error::new(ErrorClass::ProgramError, format!("tensor `{}` {m}", tensor.name));
+    let bad =
+        |m: String| Error::new(ErrorClass::ProgramError, format!("tensor `{}` {m}", tensor.name));
     let row = tensor.row_bytes();
     let (space, first, byte, count) = match tensor.memory {
         ProgramMemory::Hbm => (Space::Hbm, 0, tensor.address, 1),
@@ -45,7 +46,12 @@ pub fn fill(
     if bytes.len() as u64 != region.len() {
         return Err(Error::new(
             ErrorClass::ProgramError,
-            format!("tensor `{}` has {} initial bytes, its shape {}", tensor.name, bytes.len(), region.len()),
+            format!(
+                "tensor `{}` has {} initial bytes, its shape {}",
+                tensor.name,
+                bytes.len(),
+                region.len()
+            ),
         ));
     }
     let mut lease = memory.exclusive();

@@ -131,8 +131,7 @@ impl ByteSet {
 
     /// Whether every byte of `other` is certainly in this set. May say no for odd strides.
     pub fn covers(&self, other: &ByteSet) -> bool {
-        self == other
-            || (self.is_dense() && self.start <= other.start && other.end() <= self.end())
+        self == other || (self.is_dense() && self.start <= other.start && other.end() <= self.end())
     }
 }
 

@@ -99,7 +99,14 @@ pub struct Lease<'a> {
 }
 
 impl Lease<'_> {
-    fn at(&self, space: Space, partition: u32, byte: u64, len: u64, write: bool) -> Result<*mut u8> {
+    fn at(
+        &self,
+        space: Space,
+        partition: u32,
+        byte: u64,
+        len: u64,
+        write: bool,
+    ) -> Result<*mut u8> {
         if let Some(accesses) = self.accesses {
             let inside = accesses.iter().any(|a| {
                 let r: &Region = &a.region;
@@ -120,7 +127,10 @@ impl Lease<'_> {
         self.memory.spaces[space as usize].at(partition, byte, len).ok_or_else(|| {
             Error::illegal(
                 "address_in_memory",
-                format!("{space} partition {partition} bytes {byte:#x}..{:#x} do not exist", byte.saturating_add(len)),
+                format!(
+                    "{space} partition {partition} bytes {byte:#x}..{:#x} do not exist",
+                    byte.saturating_add(len)
+                ),
             )
         })
     }
@@ -140,7 +150,13 @@ impl Lease<'_> {
     ///
     /// # Errors
     /// [`ErrorClass::Internal`](crate::ErrorClass) outside the declared written footprint.
-    pub fn row_mut(&mut self, space: Space, partition: u32, byte: u64, len: u64) -> Result<&mut [u8]> {
+    pub fn row_mut(
+        &mut self,
+        space: Space,
+        partition: u32,
+        byte: u64,
+        len: u64,
+    ) -> Result<&mut [u8]> {
         let at = self.at(space, partition, byte, len, true)?;
         // SAFETY: as in `row`, and `&mut self` makes this the only reference of the lease.
         Ok(unsafe { std::slice::from_raw_parts_mut(at, len as usize) })
@@ -159,7 +175,11 @@ impl Lease<'_> {
     ) -> Result<Option<([&[u8]; N], &mut [u8])>> {
         let (space, partition, byte, len) = write;
         for (s, p, b, l) in read {
-            if s == space && p == partition && b < byte.saturating_add(len) && byte < b.saturating_add(l) {
+            if s == space
+                && p == partition
+                && b < byte.saturating_add(len)
+                && byte < b.saturating_add(l)
+            {
                 return Ok(None);
             }
         }

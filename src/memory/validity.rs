@@ -33,8 +33,7 @@ impl Rows {
             let page = at / PAGE_BYTES;
             let stop = ((page + 1) * PAGE_BYTES).min(end);
             let (low, high) = (at - page * PAGE_BYTES, stop - page * PAGE_BYTES);
-            let slot =
-                self.pages.entry(row * self.pages_per_row + page).or_insert(Page::Empty);
+            let slot = self.pages.entry(row * self.pages_per_row + page).or_insert(Page::Empty);
             if high - low == PAGE_BYTES {
                 *slot = Page::Full;
             } else {
@@ -162,7 +161,12 @@ mod tests {
         assert_eq!(validity.first_unwritten(&whole), Some((2, 250)));
         validity.mark(&Region::new(Space::Sbuf, 2, 2, ByteSet::dense(250, 400)));
         assert_eq!(validity.first_unwritten(&whole), Some((4, 250)));
-        validity.mark(&Region::new(Space::Sbuf, 4, 1, ByteSet::strided(250, 4, [(4, 38)]).unwrap()));
+        validity.mark(&Region::new(
+            Space::Sbuf,
+            4,
+            1,
+            ByteSet::strided(250, 4, [(4, 38)]).unwrap(),
+        ));
         assert_eq!(validity.first_unwritten(&whole), None);
         let big = Region::hbm(0, 1 << 17);
         validity.mark(&big);

@@ -206,7 +206,10 @@ mod tests {
         assert!(int16.write(Number::Int(40000), &mut out).is_err());
         assert!(int16.write(Number::Float(0.5), &mut out).is_err());
         let mut out = Vec::new();
-        ElemType::from_name("bf16").unwrap().write(Number::Float(1.0 + 1.0 / 256.0), &mut out).unwrap();
+        ElemType::from_name("bf16")
+            .unwrap()
+            .write(Number::Float(1.0 + 1.0 / 256.0), &mut out)
+            .unwrap();
         assert_eq!(out, [0x80, 0x3f], "ties go to even");
     }
 

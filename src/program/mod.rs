@@ -1,1 +1,8 @@
 //! Program container, loader and tensors.
+
+pub mod elem;
+mod limits;
+pub mod model;
+
+pub use elem::ElemType;
+pub use model::*;

@@ -246,7 +246,13 @@ impl Sync {
     ///
     /// # Errors
     /// `valid_event_modes`.
-    pub fn add_wait(&mut self, generation: Generation, mode: u8, idx: u8, value: u32) -> Result<()> {
+    pub fn add_wait(
+        &mut self,
+        generation: Generation,
+        mode: u8,
+        idx: u8,
+        value: u32,
+    ) -> Result<()> {
         let i = u16::from(idx);
         let v5 = generation == Generation::V5;
         let wait = match mode {
@@ -274,7 +280,13 @@ impl Sync {
     ///
     /// # Errors
     /// `valid_event_modes`.
-    pub fn add_update(&mut self, generation: Generation, mode: u8, idx: u8, value: u32) -> Result<()> {
+    pub fn add_update(
+        &mut self,
+        generation: Generation,
+        mode: u8,
+        idx: u8,
+        value: u32,
+    ) -> Result<()> {
         if mode == 0 {
             return Ok(());
         }

@@ -102,7 +102,12 @@ impl SyncState {
     ///
     /// # Errors
     /// `sync_index`.
-    pub fn apply(&mut self, id: SyncId, kind: UpdateKind, operand: u32) -> Result<(u32, Option<Oddity>)> {
+    pub fn apply(
+        &mut self,
+        id: SyncId,
+        kind: UpdateKind,
+        operand: u32,
+    ) -> Result<(u32, Option<Oddity>)> {
         let old = self.value(id)?;
         match id {
             SyncId::Event(i) => {
@@ -119,7 +124,9 @@ impl SyncState {
                 let modulus = u64::from(self.max) + 1;
                 let (old, n) = (u64::from(old), u64::from(operand) % modulus);
                 let (new, wrapped) = match kind {
-                    UpdateKind::Add(_) => ((old + n) % modulus, old + u64::from(operand) >= modulus),
+                    UpdateKind::Add(_) => {
+                        ((old + n) % modulus, old + u64::from(operand) >= modulus)
+                    }
                     UpdateKind::Sub(_) => ((old + modulus - n) % modulus, u64::from(operand) > old),
                     UpdateKind::Write(_) => (n, u64::from(operand) >= modulus),
                     UpdateKind::Set => (1, false),

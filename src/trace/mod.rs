@@ -5,4 +5,6 @@
 
 pub mod record;
 
-pub use record::{InstRecord, Record, Recorder, StallCause, SyncRecord, TraceHeader, TransferRecord};
+pub use record::{
+    InstRecord, Record, Recorder, StallCause, SyncRecord, TraceHeader, TransferRecord,
+};

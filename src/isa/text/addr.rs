@@ -267,11 +267,7 @@ fn mx_scale(cursor: &mut Cursor<'_, '_>, env: &dyn Env) -> SyntaxResult<(u32, u8
     Ok((address, partition))
 }
 
-fn mx_v2_fields(
-    cursor: &mut Cursor<'_, '_>,
-    env: &dyn Env,
-    bytes: &mut [u8],
-) -> SyntaxResult<()> {
+fn mx_v2_fields(cursor: &mut Cursor<'_, '_>, env: &dyn Env, bytes: &mut [u8]) -> SyntaxResult<()> {
     cursor.next();
     cursor.expect("(")?;
     let data = parse_addr4(cursor, env)? | MX_MARKER;

@@ -63,10 +63,7 @@ impl ElemType {
     pub fn from_name(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
         let name = ALIASES.iter().find(|a| a.0 == name).map_or(name.as_str(), |a| a.1);
-        TYPES
-            .iter()
-            .find(|t| t.1 == name || t.2.eq_ignore_ascii_case(name))
-            .map(|t| ElemType(t.0))
+        TYPES.iter().find(|t| t.1 == name || t.2.eq_ignore_ascii_case(name)).map(|t| ElemType(t.0))
     }
 
     /// DTYPE code.

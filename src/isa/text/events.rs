@@ -232,9 +232,7 @@ impl EventsReader {
         };
         let compare = COMPARES.iter().position(|c| *c == operator.text);
         let result = match compare {
-            Some(compare) => {
-                self.wait(cursor, start, is_event, index, compare as u8, dialect, env)
-            }
+            Some(compare) => self.wait(cursor, start, is_event, index, compare as u8, dialect, env),
             None => self.update(cursor, start, is_event, index, operator.text, dialect, env),
         };
         result?;
@@ -263,7 +261,8 @@ impl EventsReader {
         env: &dyn Env,
     ) -> SyntaxResult<()> {
         if dialect == Dialect::V1 && !is_event {
-            let error = SyntaxError::new(start.to(cursor.previous()), "V1 words wait for events only");
+            let error =
+                SyntaxError::new(start.to(cursor.previous()), "V1 words wait for events only");
             return Err(error.help("use SEMAPHORE_TEST_AND_SET before it"));
         }
         self.set_wait(start)?;

@@ -126,9 +126,8 @@ impl<'t, 'a> Cursor<'t, 'a> {
 
     /// Consumes the word `word` (any case) if it is next.
     pub fn eat_word(&mut self, word: &str) -> bool {
-        let found = self
-            .peek()
-            .is_some_and(|t| t.kind == Kind::Ident && t.text.eq_ignore_ascii_case(word));
+        let found =
+            self.peek().is_some_and(|t| t.kind == Kind::Ident && t.text.eq_ignore_ascii_case(word));
         self.at += usize::from(found);
         found
     }

@@ -198,7 +198,10 @@ fn print_structured(layout: Layout, word: &[u8; 64]) -> Option<String> {
         }
         for text in raw {
             // The values' names carry no prefix in the struct.
-            push(&mut out, text.strip_prefix("ext_sem_").map_or(text.clone(), |t| format!("sem_{t}")).as_str());
+            push(
+                &mut out,
+                text.strip_prefix("ext_sem_").map_or(text.clone(), |t| format!("sem_{t}")).as_str(),
+            );
         }
     }
     for field in def.fields {
@@ -389,9 +392,11 @@ fn looks_like_profiler_semaphore(_: &Cursor<'_, '_>) -> bool {
 fn no_opcode(generation: Generation, name: Token<'_>) -> SyntaxError {
     let message = format!("{generation} has no instruction `{}`", name.text);
     let error = SyntaxError::new(name.span, message);
-    let known = || opcode_table(generation).iter().filter(|op| {
-        opcode_by_name(generation, op.name).is_some_and(|found| found.byte == op.byte)
-    });
+    let known = || {
+        opcode_table(generation).iter().filter(|op| {
+            opcode_by_name(generation, op.name).is_some_and(|found| found.byte == op.byte)
+        })
+    };
     if let Some(near) = nearest(name.text, known().map(|op| op.name)) {
         return error.help(format!("did you mean `{near}`?"));
     }
@@ -400,7 +405,11 @@ fn no_opcode(generation: Generation, name: Token<'_>) -> SyntaxError {
         .filter(|g| opcode_by_name(*g, name.text).is_some())
         .map(|g| g.to_string())
         .collect();
-    if elsewhere.is_empty() { error } else { error.help(format!("it exists on {}", elsewhere.join(", "))) }
+    if elsewhere.is_empty() {
+        error
+    } else {
+        error.help(format!("it exists on {}", elsewhere.join(", ")))
+    }
 }
 
 /// The operand struct; for opcodes with several the extended opcode in the operands decides.
@@ -476,7 +485,9 @@ impl Builder<'_> {
             FieldType::PartitionOffset | FieldType::NeuronAddr if cursor.eat("@") => {
                 self.parse(cursor, field)?
             }
-            FieldType::Imm | FieldType::Imm64 if !is_raw(cursor) => self.immediate(cursor, field)?,
+            FieldType::Imm | FieldType::Imm64 if !is_raw(cursor) => {
+                self.immediate(cursor, field)?
+            }
             _ if field.name == "br_immediate" && self.label(cursor, range.start)? => vec![0; 8],
             _ => self.parse(cursor, field)?,
         };
@@ -524,8 +535,10 @@ impl Builder<'_> {
             SyntaxError::new(token.span, format!("no dtype is called `{}`", token.text))
         })?;
         let Some((dtype, part)) = dtype_of(self.def, field.name) else {
-            let message =
-                format!("{} has no dtype for `{}` on {}", self.op.name, field.name, self.generation);
+            let message = format!(
+                "{} has no dtype for `{}` on {}",
+                self.op.name, field.name, self.generation
+            );
             return Err(SyntaxError::new(token.span, message).help("leave the dtype out"));
         };
         cursor.next();
@@ -535,7 +548,11 @@ impl Builder<'_> {
     }
 
     /// An immediate: a number, `@address` or `R5`.
-    fn immediate(&mut self, cursor: &mut Cursor<'_, '_>, field: &FieldDef) -> SyntaxResult<Vec<u8>> {
+    fn immediate(
+        &mut self,
+        cursor: &mut Cursor<'_, '_>,
+        field: &FieldDef,
+    ) -> SyntaxResult<Vec<u8>> {
         let form = immediate_form(self.def, field.name);
         let size = usize::from(field.size);
         let high = (1i128 << (8 * size)) - 1;
@@ -631,7 +648,8 @@ impl Builder<'_> {
                 return Err(SyntaxError::new(span, message));
             }
             self.word[at] = part.with(self.word[at], code).ok_or_else(|| {
-                let message = format!("{} does not fit a dtype pair (codes 0 to 15)", dtype_text(code));
+                let message =
+                    format!("{} does not fit a dtype pair (codes 0 to 15)", dtype_text(code));
                 SyntaxError::new(span, message)
             })?;
             set.push((field.offset, part));

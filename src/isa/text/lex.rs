@@ -47,11 +47,7 @@ pub const PUNCTUATION: &[&str] = &[
 ///
 /// # Errors
 /// An unknown character, an unclosed string, a number that does not fit 64 bits.
-pub fn lex_line<'a>(
-    line: &'a str,
-    file: u32,
-    base: usize,
-) -> SyntaxResult<(Vec<Token<'a>>, bool)> {
+pub fn lex_line<'a>(line: &'a str, file: u32, base: usize) -> SyntaxResult<(Vec<Token<'a>>, bool)> {
     let bytes = line.as_bytes();
     let mut tokens = Vec::new();
     let mut at = 0;

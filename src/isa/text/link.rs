@@ -44,15 +44,9 @@ const TENSOR_DTYPES: &[(&str, &[(&str, Part)])] = &[
             ("dtype", Part::Whole),
         ],
     ),
-    (
-        "src0",
-        &[("in0_in1_dtype", Part::Low), ("in_dtype", Part::Whole), ("dtype", Part::Whole)],
-    ),
+    ("src0", &[("in0_in1_dtype", Part::Low), ("in_dtype", Part::Whole), ("dtype", Part::Whole)]),
     ("src1", &[("in0_in1_dtype", Part::High)]),
-    (
-        "dst",
-        &[("out_dtype", Part::Whole), ("in_out_dtype", Part::High), ("dtype", Part::Whole)],
-    ),
+    ("dst", &[("out_dtype", Part::Whole), ("in_out_dtype", Part::High), ("dtype", Part::Whole)]),
     ("dst0", &[("out0_out1_dtype", Part::Low)]),
     ("dst1", &[("out0_out1_dtype", Part::High)]),
     ("pred", &[("pred_dtype", Part::Whole)]),

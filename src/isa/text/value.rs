@@ -92,7 +92,8 @@ pub(super) fn parse_dtype(cursor: &mut Cursor<'_, '_>, env: &dyn Env) -> SyntaxR
             return Ok(code);
         }
         if env.symbol(token.text).is_none() {
-            let error = SyntaxError::new(token.span, format!("no dtype is called `{}`", token.text));
+            let error =
+                SyntaxError::new(token.span, format!("no dtype is called `{}`", token.text));
             let near = nearest(token.text, ElemType::names());
             return Err(match near {
                 Some(near) => error.help(format!("did you mean `{near}`?")),
@@ -132,7 +133,9 @@ fn range(size: usize, signed: bool) -> (i128, i128) {
 /// immediates are printed by [`super::addr`] and [`super::inst`].
 pub(super) fn print(ty: FieldType, bytes: &[u8]) -> String {
     match ty {
-        FieldType::U8 | FieldType::U16 | FieldType::Bool | FieldType::Opcode => le(bytes).to_string(),
+        FieldType::U8 | FieldType::U16 | FieldType::Bool | FieldType::Opcode => {
+            le(bytes).to_string()
+        }
         FieldType::U32 | FieldType::U64 | FieldType::NeuronAddr | FieldType::PartitionOffset => {
             let value = le(bytes);
             if value < 10_000 { value.to_string() } else { format!("{value:#x}") }
@@ -444,7 +447,10 @@ fn parse_blob(
             "u64" => (8, false),
             "f32" => (4, true),
             _ => {
-                return Err(SyntaxError::new(token.span, "expected u8[…], u16[…], u32[…], u64[…] or f32[…]"));
+                return Err(SyntaxError::new(
+                    token.span,
+                    "expected u8[…], u16[…], u32[…], u64[…] or f32[…]",
+                ));
             }
         };
         cursor.next();
