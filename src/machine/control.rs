@@ -8,7 +8,7 @@ use super::queue::Job;
 use super::run::{Machine, Post, read_register};
 use super::stream::RunState;
 use crate::error::{Error, ErrorClass, Result};
-use crate::isa::{Engine, Generation, Inst, f, op, op_v1};
+use crate::isa::{Generation, Inst, f, op, op_v1};
 use crate::machine::image::Kind;
 use crate::numeric::Dtype;
 use crate::sync::{Operand, SyncId, UpdateKind, When};
@@ -483,9 +483,4 @@ pub(super) fn write_specifier(registers: &mut [u32; 64], r: u8, value: u32) -> R
 /// (wiki: firmware/seq/error-handler)
 pub(super) fn device_fault(code: u32, what: &str) -> Error {
     Error::new(ErrorClass::DeviceFault, format!("{what} (fault code {code})"))
-}
-
-/// Engine that a control stream belongs to, for messages.
-pub(super) fn engine_name(s: usize) -> String {
-    Engine::ALL.get(s).map_or_else(|| format!("stream {s}"), |e| e.to_string())
 }

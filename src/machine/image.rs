@@ -8,7 +8,7 @@ use super::dma::block_transfers;
 use super::sp::SpWord;
 use crate::engine::{self, PrepareFn, Status, Transfer};
 use crate::error::{Error, Location, Result};
-use crate::isa::{Engine, Generation, Inst, f, op};
+use crate::isa::{Engine, Generation, Inst, f, op, op_v1};
 use crate::machine::config::MachineConfig;
 use crate::program::{self, Program};
 use crate::sync::{Operand, Sync, SyncId, Update, UpdateKind, When};
@@ -203,6 +203,9 @@ fn decode(
 
 fn decode_sync(inst: &Inst, events8: bool) -> Result<Sync> {
     let mut sync = Sync::decode(inst.generation, events8, &inst.events())?;
+    if inst.generation == Generation::V1 {
+        explicit_v1(inst, &mut sync)?;
+    }
     if inst.generation != Generation::V1 && inst.opcode() == op::EVENT_SEMAPHORE {
         let byte = |field| inst.get(field) as u8;
         sync.add_wait(
@@ -219,6 +222,44 @@ fn decode_sync(inst: &Inst, events8: bool) -> Result<Sync> {
         )?;
     }
     Ok(sync)
+}
+
+/// Adds what the explicit V1 instructions wait for and change beyond their embedded events.
+/// (wiki: neff/seq-microcode 2.1)
+fn explicit_v1(inst: &Inst, sync: &mut Sync) -> Result<()> {
+    use crate::sync::{Compare, EventAction, Wait};
+    let byte = |field| inst.get(field) as u8;
+    match inst.opcode() {
+        op_v1::EVENT_WAIT => {
+            let event = u16::from(byte(f::v1_event_wait::EVENT_IDX));
+            match byte(f::v1_event_wait::WAIT_MODE_ARG) {
+                0 => {}
+                1 => sync.waits.push(Wait::Event(event, true, EventAction::Keep)),
+                2 => sync.waits.push(Wait::Event(event, true, EventAction::Flip)),
+                m => {
+                    return Err(Error::illegal("valid_event_modes", format!("EVENT_WAIT mode {m}")));
+                }
+            }
+        }
+        op_v1::EVENT_SET | op_v1::EVENT_CLEAR => {
+            let set = inst.opcode() == op_v1::EVENT_SET;
+            sync.updates.push(Update {
+                id: SyncId::Event(u16::from(byte(f::v1_event::EVENT_IDX))),
+                kind: if set { UpdateKind::Set } else { UpdateKind::Clear },
+                when: When::Complete,
+            });
+        }
+        op_v1::SEMAPHORE_TEST_AND_SET => {
+            use f::v1_semaphore_test_and_set as l;
+            let compare = Compare::from_code(byte(l::WAIT_COND)).ok_or_else(|| {
+                Error::illegal("v1_wait_cond", format!("condition {}", byte(l::WAIT_COND)))
+            })?;
+            let value = Operand::Immediate(inst.get(l::WAIT_VALUE) as u32);
+            sync.waits.push(Wait::Semaphore(u16::from(byte(l::SEMAPHORE_ID)), compare, value));
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 /// What the loader makes of a pseudo instruction, or `None` for a real one.
@@ -250,7 +291,7 @@ fn lower(
 
 /// The instruction in assembly syntax.
 pub fn disassemble(inst: &Inst) -> String {
-    inst.def().map_or_else(|_| format!("{:#04x}", inst.opcode()), |d| d.name.to_string())
+    crate::isa::text::inst::print(inst.form(), &inst.bytes)
 }
 
 fn validate(_: &Inst, _: Engine, _: bool) -> Result<()> {
