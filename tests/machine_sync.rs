@@ -177,8 +177,14 @@ fn stepped_and_skipped_agree() {
     let p = program(g, &[(Engine::Pe, pe), (Engine::Act, act)]);
     let config = Arc::new(MachineConfig::builtin(g));
     let go = |stepped| {
-        machine::run(Arc::clone(&p), Arc::clone(&config), Options::default, |_, _| Vec::new(), stepped)
-            .unwrap()
+        machine::run(
+            Arc::clone(&p),
+            Arc::clone(&config),
+            Options::default,
+            |_, _| Vec::new(),
+            stepped,
+        )
+        .unwrap()
     };
     let (a, b) = (go(false), go(true));
     assert!(a.finished.error.is_none(), "{}", a.finished.error.unwrap());

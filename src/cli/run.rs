@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::error::{Error, ErrorClass, Result};
 use crate::isa::Generation;
 use crate::machine::{self, Machine, MachineConfig, Options, Races, RunResult};
-use crate::program::{self, Check, Program};
+use crate::program::{self, Check, LoadOptions, Program};
 use crate::trace::chrome::ChromeTrace;
 use crate::trace::tee::Shared;
 use crate::trace::{Recorder, TraceHeader};
@@ -88,17 +88,18 @@ pub struct RunArgs {
 /// # Errors
 /// What the loaders raise.
 pub fn load(path: &Path, generation: Option<Generation>) -> Result<Program> {
+    let options = LoadOptions { generation, v1_events8: false };
     if path.is_dir() {
         if let Some(name) = path.canonicalize().ok().as_deref().and_then(Path::file_name) {
             for extension in ["tpb", "tpbc"] {
                 let inner = path.join(name).with_extension(extension);
                 if inner.is_file() {
-                    return Program::load(&inner, generation);
+                    return Program::load(&inner, options);
                 }
             }
         }
     }
-    Program::load(path, generation)
+    Program::load(path, options)
 }
 
 /// Runs the subcommand.
@@ -172,7 +173,12 @@ pub fn main(args: &RunArgs) -> Result<ExitCode> {
     report(args, &mut result, &checks, host)
 }
 
-fn report(args: &RunArgs, result: &mut RunResult, checks: &[Check], host: Duration) -> Result<ExitCode> {
+fn report(
+    args: &RunArgs,
+    result: &mut RunResult,
+    checks: &[Check],
+    host: Duration,
+) -> Result<ExitCode> {
     let failed = result.finished.error.clone();
     for spec in &args.dump {
         let (name, file) = split_spec(spec)?;
@@ -189,7 +195,8 @@ fn report(args: &RunArgs, result: &mut RunResult, checks: &[Check], host: Durati
             );
         }
         SummaryFormat::Json => {
-            let mut value = serde_json::to_value(&result.summary).map_err(|e| Error::internal(e.to_string()))?;
+            let mut value = serde_json::to_value(&result.summary)
+                .map_err(|e| Error::internal(e.to_string()))?;
             value["trace_digest"] = format!("{:016x}", result.trace_digest).into();
             value["memory_digest"] = format!("{:016x}", result.memory_digest()?).into();
             value["executed"] = result.finished.executed.into();
@@ -217,14 +224,19 @@ fn report(args: &RunArgs, result: &mut RunResult, checks: &[Check], host: Durati
 fn run_check(result: &mut RunResult, check: &Check) -> Result<()> {
     let bytes = result.tensor(&check.tensor)?;
     let program = Arc::clone(result.machine.program());
-    let tensor = program
-        .tensor(&check.tensor)
-        .ok_or_else(|| Error::new(ErrorClass::ProgramError, format!("no tensor `{}`", check.tensor)))?;
+    let tensor = program.tensor(&check.tensor).ok_or_else(|| {
+        Error::new(ErrorClass::ProgramError, format!("no tensor `{}`", check.tensor))
+    })?;
     let bad = |m: String| Error::new(ErrorClass::ConfigError, m);
-    let different =
-        program::compare(tensor.dtype, &bytes, &check.expected, check.atol, check.rtol).map_err(bad)?;
+    let different = program::compare(tensor.dtype, &bytes, &check.expected, check.atol, check.rtol)
+        .map_err(bad)?;
     let Some(m) = different else {
-        println!("check {}: {} values agree with {}", check.tensor, check.expected.len(), check.origin);
+        println!(
+            "check {}: {} values agree with {}",
+            check.tensor,
+            check.expected.len(),
+            check.origin
+        );
         return Ok(());
     };
     Err(Error::new(
@@ -309,7 +321,11 @@ fn default_threads() -> usize {
 
 fn command_line() -> String {
     let quote = |a: String| {
-        if a.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,+".contains(c)) { a } else { format!("'{a}'") }
+        if a.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,+".contains(c)) {
+            a
+        } else {
+            format!("'{a}'")
+        }
     };
     let mut words: Vec<String> = std::env::args().map(quote).collect();
     if let Some(first) = words.first_mut() {

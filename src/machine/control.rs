@@ -87,6 +87,10 @@ impl Machine {
         let period = self.time.period(self.streams[s].engine);
         let cycle = self.config.sequencer.control_cycles.max(1) * period;
         let done = match word.kind {
+            Kind::Label => {
+                self.leave_head(s, pc + 1, self.now);
+                return Ok(());
+            }
             Kind::Trigger(queue, block) => {
                 let doorbell = self.time.from_ps(self.config.sequencer.doorbell_ps);
                 self.ring(queue, Job::Block(block), s, pc, self.now + doorbell)?;

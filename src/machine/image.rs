@@ -1,7 +1,6 @@
 //! A program made ready to run: words decoded once, pseudo instructions lowered as the runtime
 //! lowers them, DMA blocks turned into transfers.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::dma::block_transfers;
@@ -10,6 +9,7 @@ use crate::engine::{self, PrepareFn, Status, Transfer};
 use crate::error::{Error, Location, Result};
 use crate::isa::{Engine, Generation, Inst, f, op, op_v1};
 use crate::machine::config::MachineConfig;
+use crate::program::lower::{self, Lowered};
 use crate::program::{self, Program};
 use crate::sync::{Operand, Sync, SyncId, Update, UpdateKind, When};
 
@@ -24,6 +24,8 @@ pub enum Kind {
     Trigger(usize, usize),
     /// A timed stall. What PSEUDO_DMABARRIER becomes: NOP(NUM_ROWS).
     DmaBarrier,
+    /// A branch label: nothing, in no time.
+    Label,
     /// End of the stream.
     End,
     /// Cannot be executed.
@@ -83,9 +85,7 @@ impl Image {
                 .collect(),
             blocks: Vec::new(),
         };
-        let mut block_index = HashMap::new();
-        for (i, block) in program.blocks.iter().enumerate() {
-            block_index.insert((block.queue, block.id), i);
+        for block in &program.blocks {
             let at = || {
                 let name = block.name.clone().unwrap_or_else(|| block.id.to_string());
                 Location {
@@ -113,7 +113,7 @@ impl Image {
                 } else {
                     Inst::new(program.generation, *bytes)
                 };
-                let word = decode(inst, stream.engine, program, &block_index, strict);
+                let word = decode(inst, stream.engine, program, strict);
                 let word = word.map_err(|e| {
                     e.or_at(&Location {
                         generation: Some(program.generation.to_string()),
@@ -156,16 +156,7 @@ fn done_update(update: &program::Update) -> Update {
     Update { id, kind, when: When::Complete }
 }
 
-/// Value of byte 12 of PSEUDO 0xDF that ends a stream. (wiki: neuronx-runtime isa/instruction-record)
-const END_OF_EXECUTION: u8 = 1;
-
-fn decode(
-    inst: Inst,
-    engine: Engine,
-    program: &Program,
-    blocks: &HashMap<(usize, u32), usize>,
-    strict: bool,
-) -> Result<Word> {
+fn decode(inst: Inst, engine: Engine, program: &Program, strict: bool) -> Result<Word> {
     let refuse =
         |e: Error| Ok(Word { inst, sync: Sync::default(), kind: Kind::Refuse(Arc::new(e)) });
     let def = match inst.def() {
@@ -173,7 +164,14 @@ fn decode(
         Err(e) if strict => return Err(e),
         Err(e) => return refuse(e),
     };
-    if let Some(kind) = lower(&inst, program, blocks)? {
+    let lowered = match lower::lower(program, &inst.bytes)? {
+        Lowered::Word => None,
+        Lowered::Nothing => Some(Kind::Label),
+        Lowered::DmaTrigger { queue, block } => Some(Kind::Trigger(queue, block)),
+        Lowered::DmaBarrier => Some(Kind::DmaBarrier),
+        Lowered::End => Some(Kind::End),
+    };
+    if let Some(kind) = lowered {
         let sync = Sync::decode(inst.generation, program.v1_events8, &inst.events())?;
         return Ok(Word { inst, sync, kind });
     }
@@ -237,7 +235,10 @@ fn explicit_v1(inst: &Inst, sync: &mut Sync) -> Result<()> {
                 1 => sync.waits.push(Wait::Event(event, true, EventAction::Keep)),
                 2 => sync.waits.push(Wait::Event(event, true, EventAction::Flip)),
                 m => {
-                    return Err(Error::illegal("valid_event_modes", format!("EVENT_WAIT mode {m}")));
+                    return Err(Error::illegal(
+                        "valid_event_modes",
+                        format!("EVENT_WAIT mode {m}"),
+                    ));
                 }
             }
         }
@@ -260,33 +261,6 @@ fn explicit_v1(inst: &Inst, sync: &mut Sync) -> Result<()> {
         _ => {}
     }
     Ok(())
-}
-
-/// What the loader makes of a pseudo instruction, or `None` for a real one.
-fn lower(
-    inst: &Inst,
-    program: &Program,
-    blocks: &HashMap<(usize, u32), usize>,
-) -> Result<Option<Kind>> {
-    let bad = |m: String| Err(Error::new(crate::ErrorClass::ProgramError, m));
-    match inst.opcode() {
-        op::PSEUDO_DMATRIGGER => {
-            let name = inst.slice(f::pseudo_dma_trigger::QUEUE_NAME);
-            let name = String::from_utf8_lossy(name);
-            let name = name.trim_end_matches('\0');
-            let Some(queue) = program.queue(name) else {
-                return bad(format!("the program has no DMA queue called `{name}`"));
-            };
-            let id = inst.get(f::pseudo_dma_trigger::BLOCK_ID_OR_COUNT) as u32;
-            match blocks.get(&(queue, id)) {
-                Some(&block) => Ok(Some(Kind::Trigger(queue, block))),
-                None => bad(format!("queue `{name}` has no block {id}")),
-            }
-        }
-        op::PSEUDO_DMABARRIER => Ok(Some(Kind::DmaBarrier)),
-        0xDF if inst.u8(12) == END_OF_EXECUTION => Ok(Some(Kind::End)),
-        _ => Ok(None),
-    }
 }
 
 /// The instruction in assembly syntax.

@@ -31,7 +31,10 @@ impl RunResult {
     pub fn tensor(&mut self, name: &str) -> Result<Vec<u8>> {
         let program = Arc::clone(self.machine.program());
         let tensor = program.tensor(name).ok_or_else(|| {
-            crate::Error::new(crate::ErrorClass::ProgramError, format!("the program has no tensor `{name}`"))
+            crate::Error::new(
+                crate::ErrorClass::ProgramError,
+                format!("the program has no tensor `{name}`"),
+            )
         })?;
         let geometry = self.machine.config().geometry.clone();
         super::tensors::read(tensor, &self.machine.memory(), &geometry)
@@ -43,7 +46,8 @@ impl RunResult {
     /// As [`RunResult::tensor`].
     pub fn memory_digest(&mut self) -> Result<u64> {
         let mut digest = Digest::default();
-        let names: Vec<String> = self.machine.program().tensors.iter().map(|t| t.name.clone()).collect();
+        let names: Vec<String> =
+            self.machine.program().tensors.iter().map(|t| t.name.clone()).collect();
         for name in names {
             digest.bytes(name.as_bytes());
             digest.bytes(&self.tensor(&name)?);
@@ -73,7 +77,8 @@ pub fn run(
         let header = machine.header();
         let summary = Shared::new(SummaryBuilder::new(&header));
         let digest = Shared::new(Digest::default());
-        let mut all: Vec<Box<dyn Recorder>> = vec![Box::new(summary.clone()), Box::new(digest.clone())];
+        let mut all: Vec<Box<dyn Recorder>> =
+            vec![Box::new(summary.clone()), Box::new(digest.clone())];
         all.extend(record(&header, &machine));
         machine.set_recorder(Box::new(Tee(all)));
         let finished = if stepped { machine.run_stepped() } else { machine.run() };

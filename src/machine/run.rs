@@ -260,9 +260,10 @@ impl Machine {
             let (s, pc) = (usize::from(stream), pc as usize);
             if s >= ENGINE_STREAMS {
                 let block = program.blocks.get(pc);
-                let name = block.map_or_else(|| format!("request {pc}"), |b| {
-                    b.name.clone().unwrap_or_else(|| format!("block {}", b.id))
-                });
+                let name = block.map_or_else(
+                    || format!("request {pc}"),
+                    |b| b.name.clone().unwrap_or_else(|| format!("block {}", b.id)),
+                );
                 return (name.clone(), name, block.and_then(|b| program.source_of(b.line)));
             }
             if s == Engine::Sp.index() && !image.sp.is_empty() {

@@ -41,7 +41,8 @@ impl Program {
     pub fn load(path: &Path, options: LoadOptions) -> Result<Program> {
         let raw = || {
             options.generation.ok_or_else(|| {
-                let message = format!("{}: raw streams do not say their generation", path.display());
+                let message =
+                    format!("{}: raw streams do not say their generation", path.display());
                 Error::new(ErrorClass::ProgramError, message).help("give it, for instance v3")
             })
         };

@@ -219,5 +219,9 @@ fn with_label(layout: Layout, word: &[u8; 64], label: &str) -> String {
     let mut bare = *word;
     bare[48..56].fill(0);
     let text = inst::print(layout, &bare);
-    if text.starts_with('.') { inst::print(layout, word) } else { format!("{text} br_immediate={label}") }
+    if text.starts_with('.') {
+        inst::print(layout, word)
+    } else {
+        format!("{text} br_immediate={label}")
+    }
 }

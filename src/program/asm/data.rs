@@ -40,10 +40,8 @@ impl Assembler<'_> {
         // Packed types are stored as their bytes, so only the size can be compared.
         let packed = tensor.dtype.bits() < 8 && array.bytes.len() as u64 == tensor.bytes();
         if array.shape != tensor.shape && !packed {
-            let message = format!(
-                "the array has shape {:?}, the tensor {:?}",
-                array.shape, tensor.shape
-            );
+            let message =
+                format!("the array has shape {:?}, the tensor {:?}", array.shape, tensor.shape);
             return Err(SyntaxError::new(token.span, message));
         }
         Ok(array)
@@ -72,7 +70,8 @@ impl Assembler<'_> {
         if cursor.is("[") {
             return self.listed(cursor, elem);
         }
-        let kind = cursor.ident("npy(…), bin(…), hex(…), fill(…), iota(…), random(…) or [values]")?;
+        let kind =
+            cursor.ident("npy(…), bin(…), hex(…), fill(…), iota(…), random(…) or [values]")?;
         let fail = |why: String| SyntaxError::new(start, why);
         match kind.text {
             "npy" => {
@@ -186,9 +185,8 @@ impl Assembler<'_> {
             cursor.next();
             let origin = cursor.peek_at(1).map_or("", |t| t.text).to_owned();
             let array = self.npy(cursor, tensor)?;
-            let expected = array
-                .to_expected(tensor.dtype)
-                .map_err(|why| SyntaxError::new(start, why))?;
+            let expected =
+                array.to_expected(tensor.dtype).map_err(|why| SyntaxError::new(start, why))?;
             return Ok((expected, origin));
         }
         if cursor.is("[") {

@@ -125,7 +125,10 @@ impl Assembler<'_> {
     pub(super) fn check(&mut self, cursor: &mut Cursor<'_, '_>) -> SyntaxResult<()> {
         let name = cursor.ident("the name of a tensor")?;
         let Some(tensor) = self.program.tensor(name.text).cloned() else {
-            return Err(SyntaxError::new(name.span, format!("no tensor is called `{}`", name.text)));
+            return Err(SyntaxError::new(
+                name.span,
+                format!("no tensor is called `{}`", name.text),
+            ));
         };
         if self.program.checks.len() >= limits::DECLARATIONS {
             return Err(SyntaxError::new(name.span, "too many checks"));

@@ -80,7 +80,8 @@ impl Assembler<'_> {
 
     fn queue_named(&self, token: Token<'_>) -> SyntaxResult<usize> {
         self.program.queue(token.text).ok_or_else(|| {
-            let error = SyntaxError::new(token.span, format!("no queue is called `{}`", token.text));
+            let error =
+                SyntaxError::new(token.span, format!("no queue is called `{}`", token.text));
             let names = self.program.queues.iter().map(|q| q.name.as_str());
             match nearest(token.text, names) {
                 Some(near) => error.help(format!("did you mean `{near}`?")),
@@ -168,8 +169,9 @@ impl Assembler<'_> {
                 _ => return Err(SyntaxError::new(span, "an event is 0 or 1")),
             },
             _ => {
-                return Err(SyntaxError::new(span, "expected ++, --, +=, -= or =")
-                    .help("events: $E[i]=1"));
+                return Err(
+                    SyntaxError::new(span, "expected ++, --, +=, -= or =").help("events: $E[i]=1")
+                );
             }
         };
         if cursor.eat("@") && !cursor.eat_word("complete") {
@@ -240,9 +242,8 @@ impl Assembler<'_> {
         }
         let mut address = tensor.address;
         let mut dims = self.slices(cursor, tensor, &mut address)?;
-        let transposed = cursor
-            .peek()
-            .is_some_and(|t| t.kind == Kind::Directive && t.text == "T" && !t.spaced);
+        let transposed =
+            cursor.peek().is_some_and(|t| t.kind == Kind::Directive && t.text == "T" && !t.spaced);
         if transposed {
             cursor.next();
         } else {
@@ -424,7 +425,8 @@ impl Assembler<'_> {
             .iter()
             .find(|b| Some(b.queue) == queue && b.name.as_deref() == Some(&trigger.block.0));
         let Some(block) = found else {
-            let message = format!("the queue `{}` has no block `{}`", trigger.queue.0, trigger.block.0);
+            let message =
+                format!("the queue `{}` has no block `{}`", trigger.queue.0, trigger.block.0);
             let names = self
                 .program
                 .blocks

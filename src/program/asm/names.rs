@@ -83,7 +83,11 @@ impl Env for Names {
             _ => None,
         }
         // A product of two checked numbers may leave the range that expressions keep to.
-        .map(|r| r.and_then(|n| if n.unsigned_abs() < 1 << 100 { Ok(n) } else { Err("too large".into()) }))
+        .map(|r| {
+            r.and_then(
+                |n| if n.unsigned_abs() < 1 << 100 { Ok(n) } else { Err("too large".into()) },
+            )
+        })
     }
 
     fn semaphore(&self, name: &str) -> Option<u32> {

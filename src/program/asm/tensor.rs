@@ -60,7 +60,8 @@ impl Assembler<'_> {
         let mut placed = false;
         let mut overlap = false;
         while !cursor.at_end() && !cursor.is("=") {
-            let word = cursor.ident("`input`, `output`, `at`, `partition`, `bank`, `overlap` or `=`")?;
+            let word =
+                cursor.ident("`input`, `output`, `at`, `partition`, `bank`, `overlap` or `=`")?;
             match word.text {
                 "input" => tensor.role = Role::Input,
                 "output" => tensor.role = Role::Output,
