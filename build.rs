@@ -393,11 +393,11 @@ fn emit_structs(structs: &[StructRow], types: &Types, out: &mut String) {
         let spec = t.get("spec").map_or(String::new(), |v| {
             v.as_array().unwrap().iter().map(|n| format!("{}, ", n.as_integer().unwrap())).collect()
         });
-        let _ = write!(
+        let _ = writeln!(
             out,
             "StructDef {{ name: {:?}, also: {:?}, generations: GenSet({}), wide_v1: {}, pseudo: {}, \
              events: EventsKind::{events}, payload_offset: {payload}, spec: &[{spec}], status: {:?}, \
-             source: {:?}, note: {:?}, fields: &[\n",
+             source: {:?}, note: {:?}, fields: &[",
             s.name,
             text(t, "also"),
             s.gens,
@@ -429,7 +429,9 @@ fn emit_structs(structs: &[StructRow], types: &Types, out: &mut String) {
 
 /// One constant per field name of each struct name, with its offset in every layout.
 fn emit_fields(structs: &[StructRow], out: &mut String) {
-    let mut modules: BTreeMap<String, BTreeMap<String, (usize, [u8; 7], String)>> = BTreeMap::new();
+    /// Size, offset per layout, remark.
+    type Place = (usize, [u8; 7], String);
+    let mut modules: BTreeMap<String, BTreeMap<String, Place>> = BTreeMap::new();
     for s in structs {
         let module = modules.entry(s.name.to_ascii_lowercase()).or_default();
         let has_v2 = structs.iter().any(|o| o.name == s.name && o.gens & 2 != 0);

@@ -2,6 +2,8 @@
 
 mod asm;
 mod disasm;
+mod run;
+mod validate;
 
 use std::process::ExitCode;
 
@@ -20,37 +22,30 @@ pub struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Prints the generations the emulator knows.
-    Generations,
+    /// Runs a program.
+    Run(run::RunArgs),
     /// Assembles program text into a container.
     Asm(asm::AsmArgs),
     /// Prints a program as text that assembles to the same words.
     Disasm(disasm::DisasmArgs),
+    /// Checks every word of a program against the rules of its generation.
+    Validate(validate::ValidateArgs),
 }
 
 /// Parses the arguments, runs the subcommand and returns the process's exit code.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     init_logging(cli.verbose);
-    match cli.command {
-        Command::Generations => {
-            println!("v1 TONGA\nv2 SUNDA\nv3 CAYMAN\nv4 MARIANA\nv4+ MARIANA_PLUS\nv5 MAVERICK");
-            ExitCode::SUCCESS
-        }
-        Command::Asm(args) => finish(asm::run(&args)),
-        Command::Disasm(args) => finish(disasm::run(&args)),
-    }
-}
-
-/// Reports an error on standard error and turns the result into an exit code.
-fn finish(result: crate::error::Result<()>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::from(error.class.exit_code())
-        }
-    }
+    let result = match &cli.command {
+        Command::Run(args) => run::main(args),
+        Command::Asm(args) => asm::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Disasm(args) => disasm::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Validate(args) => validate::run(args).map(|()| ExitCode::SUCCESS),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("{error}");
+        ExitCode::from(error.class.exit_code())
+    })
 }
 
 /// Writes to standard output. A reader that went away is no error.

@@ -4,6 +4,8 @@ pub mod defs;
 pub mod generation;
 pub mod inst;
 pub mod pattern;
+pub mod sp;
+pub mod stream;
 mod tables;
 pub mod text;
 
@@ -13,7 +15,9 @@ pub use defs::{
 };
 pub use generation::{Engine, GenSet, Generation};
 pub use inst::{Inst, RawEvents};
-pub use pattern::{Addr4, Addr8, TensorPattern};
+pub use pattern::{Addr4, Addr8, Pattern, TensorPattern};
+pub use sp::SpInst;
+pub use stream::StreamFormat;
 pub use tables::{
     BAD_OPCODE, ENUMS, OPCODES, PACKED, SP_OPCODES, STRUCTS, V1_OPCODES, b, class, e, enum_by_name,
     enums, f, op, op_sp, op_v1, opcode, opcode_by_name, opcode_table, packed, packed_by_name,

@@ -23,11 +23,14 @@ pub enum Lowered {
         /// Position in [`Program::blocks`].
         block: usize,
     },
+    /// A timed stall that lets the last partition catch up before a DMA: NOP(NUM_ROWS).
+    DmaBarrier,
     /// End of the stream.
     End,
 }
 
 const PSEUDO_DMA_TRIGGER: u8 = 0xc1;
+const PSEUDO_DMA_BARRIER: u8 = 0xc3;
 const PSEUDO_BRANCH_LABEL: u8 = 0xcc;
 const PSEUDO_INST: u8 = 0xdf;
 /// Byte 12 of 0xDF that ends execution (wiki: neuronx-runtime isa/instruction-record).
@@ -52,6 +55,8 @@ pub fn lower(program: &Program, word: &[u8; 64]) -> Result<Lowered> {
     }
     match word[0] {
         PSEUDO_DMA_TRIGGER => trigger(program, word),
+        // (wiki: collectives/ops/core-barrier 7)
+        PSEUDO_DMA_BARRIER => Ok(Lowered::DmaBarrier),
         // V1 has no such words (wiki: generations/cross-gen-opcode-diff 5.3).
         PSEUDO_BRANCH_LABEL if program.generation != Generation::V1 => Ok(Lowered::Nothing),
         PSEUDO_INST if program.generation != Generation::V1 => match word[12] {
