@@ -13,8 +13,8 @@ use crate::program::{LoadOptions, Program, text};
 #[derive(Args, Clone, Debug)]
 pub struct RawArgs {
     /// Generation of raw `.bin` streams: v1, v2, v3, v4, v4+, v5.
-    #[arg(long, value_parser = |s: &str| s.parse::<Generation>().map_err(|e| e.message))]
-    generation: Option<Generation>,
+    #[arg(long)]
+    r#gen: Option<Generation>,
     /// Raw v1 words carry the 8-byte events block.
     #[arg(long)]
     events8: bool,
@@ -23,7 +23,7 @@ pub struct RawArgs {
 impl RawArgs {
     /// As load options.
     pub fn options(&self) -> LoadOptions {
-        LoadOptions { generation: self.generation, v1_events8: self.events8 }
+        LoadOptions { generation: self.r#gen, v1_events8: self.events8 }
     }
 }
 
