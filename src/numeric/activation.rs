@@ -6,6 +6,7 @@
 //! once, so every host gets the same bits.
 
 use super::CANONICAL_NAN;
+use super::alu::AluOp;
 use crate::error::{Error, Result};
 
 macro_rules! functions {
@@ -296,6 +297,12 @@ pub fn affine(x: f32, scale: f32, bias: f32) -> f32 {
         let y = x * scale + bias;
         if y.is_nan() { CANONICAL_NAN } else { y }
     }
+}
+
+/// Whether ACTIVATE2 takes these two ALU stages (wiki: firmware/kernels/activate-pwl 7).
+pub fn legal_stages(op0: AluOp, op1: AluOp) -> bool {
+    use AluOp::{Add, Bypass, Mult, Subtract};
+    matches!((op0, op1), (Mult, Add | Subtract | Bypass) | (Add | Subtract | Bypass, Bypass))
 }
 
 #[cfg(test)]

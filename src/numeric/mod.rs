@@ -4,8 +4,10 @@
 //! is why no function of the platform's mathematics library is called, no product is fused with a
 //! sum unless a source says so, and every NaN that arithmetic produces is the canonical one.
 
+pub mod accumulate;
 pub mod activation;
 pub mod alu;
+pub mod batchnorm;
 pub mod convert;
 pub mod dtype;
 pub mod minifloat;

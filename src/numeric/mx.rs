@@ -14,6 +14,12 @@ pub const BLOCK_ELEMENTS: usize = 4;
 /// Elements of a block.
 pub const BLOCK: usize = BLOCK_PARTITIONS * BLOCK_ELEMENTS;
 
+/// Whether `p_f_dim` of a v5 MX tensor is legal (low nibble partitions,
+/// high nibble free elements, as powers of two).
+pub fn legal_block_shape(p_f_dim: u8) -> bool {
+    matches!(p_f_dim, 0x04 | 0x44)
+}
+
 /// 2^n as a double, for exponents that scales can have.
 fn power(n: i32) -> f64 {
     f64::from_bits(((n + 1023) as u64) << 52)
