@@ -113,11 +113,11 @@
   NOP $S[b1_in]>=1
   .repeat 4 j
     ACTIVATE src=fp32@hidden + (j%2)*BANK [1][T] dst=bf16@h_sb + j*256 [1][T] activation_func=GELU \
-      bias=@b1_sb + j*4 scale_value=1.0 num_active_channels=T \
+      bias=@b1_sb + j*4 in_bias_dtype=fp32/fp32 scale_value=1.0 num_active_channels=T \
       $S[hidden_done]>=j+1 $S[gelu_done]++@complete
   .end
   ACTIVATE src=fp32@z_sb [1][T] dst=fp32@e_sb [1][T] activation_func=EXP \
-    bias=@neg_max scale_value=1.0 num_active_channels=T \
+    bias=@neg_max in_bias_dtype=fp32/fp32 scale_value=1.0 num_active_channels=T \
     $S[max_done]>=1 $S[exp_done]++@complete
 
 .stream DVE
