@@ -86,14 +86,35 @@ pub fn validate_all(inst: &Inst, engine: Engine, strict: bool) -> Vec<Error> {
     }
 }
 
+/// Every rule that a record breaks as the host sees it, before the loader lowers pseudo records:
+/// [`validate_all`] without the rules about streams.
+pub fn validate_host(inst: &Inst, strict: bool) -> Vec<Error> {
+    let mut cx = Context::new(inst, Engine::Pool, strict, false);
+    cx.host = true;
+    match run(&mut cx) {
+        Ok(()) => cx.errors,
+        Err(e) => {
+            cx.errors.push(e);
+            cx.errors
+        }
+    }
+}
+
 fn run(cx: &mut Context<'_>) -> Result<()> {
     let def = cx.inst.def()?;
-    queue::check(cx, def)?;
+    if !cx.host {
+        queue::check(cx, def)?;
+    }
     let layout = cx.inst.layout()?;
     cx.layout = Some(layout);
     common::check(cx, def, layout)?;
     if cx.generation() == Generation::V1 {
-        return vector::check_v1(cx, def);
+        vector::check_v1(cx, def)?;
+        return if layout.name == "PSEUDO_DMA_TRIGGER" {
+            seq::dma_trigger(cx, def)
+        } else {
+            Ok(())
+        };
     }
     let Some(opcode_rules) = opcode_rules(def, layout) else { return Ok(()) };
     opcode_rules(cx, def)
@@ -164,6 +185,7 @@ fn opcode_rules(_def: &OpcodeDef, layout: &StructDef) -> Option<Check> {
         "CTRL_NO" => seq::ctrl_no,
         "CTRL_ER" => seq::range_clear,
         "CTRL_CCI" => seq::compact_control,
+        "PSEUDO_DMA_TRIGGER" => seq::dma_trigger,
         _ => return None,
     })
 }
@@ -174,6 +196,7 @@ struct Context<'a> {
     engine: Engine,
     strict: bool,
     first_only: bool,
+    host: bool,
     layout: Option<&'static StructDef>,
     geometry: Geometry,
     errors: Vec<Error>,
@@ -182,7 +205,16 @@ struct Context<'a> {
 impl<'a> Context<'a> {
     fn new(inst: &'a Inst, engine: Engine, strict: bool, first_only: bool) -> Self {
         let geometry = Geometry::of(inst.generation);
-        Context { inst, engine, strict, first_only, layout: None, geometry, errors: Vec::new() }
+        Context {
+            inst,
+            engine,
+            strict,
+            first_only,
+            host: false,
+            layout: None,
+            geometry,
+            errors: Vec::new(),
+        }
     }
 
     fn generation(&self) -> Generation {
