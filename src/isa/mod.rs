@@ -8,6 +8,7 @@ pub mod pattern;
 pub mod sp;
 pub mod stream;
 mod tables;
+pub mod text;
 pub mod validate;
 
 pub use defs::{
