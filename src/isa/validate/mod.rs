@@ -8,6 +8,7 @@
 mod act_pe;
 mod common;
 mod dma;
+mod index;
 mod operands;
 mod queue;
 mod reduce;
@@ -15,7 +16,7 @@ mod search;
 mod seq;
 mod vector;
 
-use super::defs::{FieldDef, FieldType, Layout, OpcodeDef, StructDef};
+use super::defs::{Class, FieldDef, FieldType, Layout, OpcodeDef, Presence, StructDef};
 use super::generation::{Engine, Generation};
 use super::geometry::Geometry;
 use super::inst::Inst;
@@ -36,7 +37,7 @@ pub struct Rule {
 /// Declares the rules of a file and the list of them.
 macro_rules! rules {
     ($($ident:ident $name:literal $page:literal $what:literal;)*) => {
-        $(pub(super) static $ident: super::Rule =
+        $(pub(super) const $ident: super::Rule =
             super::Rule { name: $name, what: $what, page: $page };)*
         pub(super) static RULES: &[&super::Rule] = &[$(&$ident),*];
     };
@@ -58,6 +59,32 @@ pub fn rules_list() -> impl Iterator<Item = &'static Rule> {
     .into_iter()
     .flatten()
     .copied()
+}
+
+/// Names of the rules that the structs of `def` have beyond the common ones.
+pub fn opcode_rule_names(def: &OpcodeDef) -> Vec<&'static str> {
+    if def.presence_in(Generation::V1) != Presence::Absent {
+        return match (def.class, def.struct_names) {
+            (_, ["PSEUDO_DMA_TRIGGER"]) => vec![seq::QUEUE_NAME.name],
+            (Class::Compute, _) => vec![vector::V1_DIVIDE.name],
+            _ => Vec::new(),
+        };
+    }
+    let mut names: Vec<_> =
+        def.struct_names.iter().flat_map(|s| index::of_struct(s)).map(|r| r.name).collect();
+    names.dedup();
+    names
+}
+
+/// Names of the rules that every opcode has: stream, header, events, fields, operands.
+pub fn common_rule_names() -> Vec<&'static str> {
+    queue::RULES.iter().chain(common::RULES).map(|r| r.name).collect()
+}
+
+/// Whether the stream of `engine` may carry `def` in `generation`.
+pub fn queue_legal(def: &OpcodeDef, generation: Generation, engine: Engine) -> bool {
+    let device = !matches!(def.class, Class::Pseudo | Class::Simulator | Class::Sentinel);
+    device && queue::legal(def, generation, engine)
 }
 
 /// Checks `inst` for the stream of `engine`. `strict` also demands zero in reserved bytes and
