@@ -108,7 +108,7 @@ fn bad(message: impl std::fmt::Display) -> Error {
 }
 
 /// FNV-1a over eight bytes at a time; finds truncation and bit rot, not malice.
-fn checksum(bytes: &[u8]) -> u64 {
+pub fn checksum(bytes: &[u8]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     let mut chunks = bytes.chunks_exact(8);
     let mut mix = |word: u64| hash = (hash ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(17);

@@ -13,7 +13,7 @@ const ALIGNMENT: u64 = 64;
 /// value lies below every on-chip aperture (wiki: dma/descriptor-model 2).
 pub const HBM_BASE: u64 = 0x10_0000_0000;
 
-/// Address shape of SBUF or PSUM (wiki: dma/sbuf-psum-banks 1; for V1 the cross-generation page).
+/// Address shape of SBUF or PSUM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// First address.
@@ -30,27 +30,22 @@ pub struct Geometry {
 
 /// The geometry of an on-chip memory; `None` for HBM.
 pub fn geometry(generation: Generation, memory: Memory) -> Option<Geometry> {
-    const KIB: u64 = 1024;
-    let v1 = generation == Generation::V1;
+    let g = crate::isa::Geometry::of(generation);
     match memory {
         Memory::Hbm => None,
-        Memory::Sbuf => {
-            let (stride, active) = match generation {
-                Generation::V1 => (128 * KIB, 96 * KIB),
-                Generation::V2 => (256 * KIB, 192 * KIB),
-                Generation::V3 => (256 * KIB, 224 * KIB),
-                Generation::V4 | Generation::V4Plus => (256 * KIB, 256 * KIB),
-                Generation::V5 => (1024 * KIB, 512 * KIB),
-            };
-            Some(Geometry { base: 0, partitions: 128, stride, active, bank: 0 })
-        }
-        // OPEN: the V1 PSUM offset is not published; the later one is used (V1's SBUF ends below it).
+        Memory::Sbuf => Some(Geometry {
+            base: 0,
+            partitions: g.sbuf_partitions.into(),
+            stride: g.sbuf_stride.into(),
+            active: g.sbuf_active.into(),
+            bank: 0,
+        }),
         Memory::Psum => Some(Geometry {
-            base: 0x200_0000,
-            partitions: if v1 { 64 } else { 128 },
-            stride: if v1 { 16 * KIB } else { 32 * KIB },
-            active: if v1 { 8 * KIB } else { 16 * KIB },
-            bank: 2 * KIB,
+            base: g.psum_base.into(),
+            partitions: g.psum_partitions.into(),
+            stride: g.psum_stride.into(),
+            active: g.psum_active.into(),
+            bank: g.psum_bank.into(),
         }),
     }
 }
