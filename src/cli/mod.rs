@@ -1,5 +1,7 @@
 //! The command line: one file per subcommand.
 
+mod run;
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -17,20 +19,21 @@ pub struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Prints the generations the emulator knows.
-    Generations,
+    /// Runs a program.
+    Run(run::RunArgs),
 }
 
 /// Parses the arguments, runs the subcommand and returns the process's exit code.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     init_logging(cli.verbose);
-    match cli.command {
-        Command::Generations => {
-            println!("v1 TONGA\nv2 SUNDA\nv3 CAYMAN\nv4 MARIANA\nv4+ MARIANA_PLUS\nv5 MAVERICK");
-            ExitCode::SUCCESS
-        }
-    }
+    let result = match &cli.command {
+        Command::Run(args) => run::main(args),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("{error}");
+        ExitCode::from(error.class.exit_code())
+    })
 }
 
 fn init_logging(verbose: u8) {

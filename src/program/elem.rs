@@ -14,6 +14,16 @@ pub enum Number {
     Float(f64),
 }
 
+impl Number {
+    /// The number as a float.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Number::Int(n) => n as f64,
+            Number::Float(x) => x,
+        }
+    }
+}
+
 impl ElemType {
     /// Appends one element to `out`, rounded to nearest even.
     ///
