@@ -11,7 +11,7 @@ const ALIGNMENT: u64 = 64;
 
 /// OPEN: device address of the first byte of HBM that programs use. No page gives HBM's base; this
 /// value lies below every on-chip aperture (wiki: dma/descriptor-model 2).
-pub const HBM_BASE: u64 = 0x10_0000_0000;
+pub const HBM_BASE: u64 = 0x10_0000;
 
 /// Address shape of SBUF or PSUM (wiki: dma/sbuf-psum-banks 1; for V1 the cross-generation page).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -208,10 +208,12 @@ fn write_stream(out: &mut String, stream: &Stream, layout: Layout) {
         };
         let _ = writeln!(out, "  {text}");
     }
-    for (name, at) in &labels {
-        if *name == stream.words.len() {
-            let _ = writeln!(out, "{at}:");
-        }
+    let end = stream.words.len();
+    for (name, _) in stream.labels.iter().filter(|l| *l.1 == end) {
+        let _ = writeln!(out, "{name}:");
+    }
+    if let Some(name) = labels.get(&end).filter(|n| !stream.labels.contains_key(*n)) {
+        let _ = writeln!(out, "{name}:");
     }
 }
 
