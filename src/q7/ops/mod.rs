@@ -107,7 +107,15 @@ pub const NONE: u8 = 0xff;
 impl Writes {
     /// Derives the written positions from an operand list, with neither flags nor state.
     pub const fn of(operands: &[Operand]) -> Writes {
-        let mut w = Writes { vec: NONE, vec2: NONE, vbool: NONE, ar: NONE, pr: NONE, flags: false, fp_state: false };
+        let mut w = Writes {
+            vec: NONE,
+            vec2: NONE,
+            vbool: NONE,
+            ar: NONE,
+            pr: NONE,
+            flags: false,
+            fp_state: false,
+        };
         let mut i = 0;
         while i < operands.len() {
             if !matches!(operands[i].access, Access::R) {
@@ -162,7 +170,9 @@ impl OpDef {
     pub fn exec(&self) -> Result<OpFn, Error> {
         match self.semantics {
             Semantics::Exec(f) => Ok(f),
-            Semantics::Missing { fact, page } => Err(Error::missing_spec(format!("{}: {fact}", self.mnemonic), page)),
+            Semantics::Missing { fact, page } => {
+                Err(Error::missing_spec(format!("{}: {fact}", self.mnemonic), page))
+            }
         }
     }
 }
