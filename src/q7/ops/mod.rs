@@ -6,6 +6,13 @@
 //! keep the function pointer and the operands, and a bundle costs one indirect call per slot.
 //! (wiki: isa/semantics/formal-isa-model)
 
+mod alu;
+mod flag;
+mod fp;
+mod shape;
+pub mod shift;
+pub mod softfloat;
+
 use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
@@ -209,7 +216,7 @@ pub fn all() -> impl Iterator<Item = &'static OpDef> {
     FAMILIES.iter().flat_map(|family| family.iter())
 }
 
-static FAMILIES: &[&[OpDef]] = &[];
+static FAMILIES: &[&[OpDef]] = &[alu::OPS, flag::OPS, fp::COMPARES, fp::OPS, shift::OPS];
 
 static BY_NAME: LazyLock<FxHashMap<&'static str, &'static OpDef>> =
     LazyLock::new(|| all().map(|op| (op.mnemonic, op)).collect());
