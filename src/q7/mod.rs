@@ -2,3 +2,4 @@
 
 pub mod ops;
 pub mod regs;
+pub mod tables;

@@ -94,23 +94,47 @@ pub(super) static OPS: &[OpDef] = &[
     op("ivp_bmaxn_2x32", VB_VV, flagged2!(i32s, i32s_mut, u32s_mut, u32, |a, b| (a.max(b), a > b))),
     op("ivp_bmaxu2nx8", VB_VV, flagged2!(u8s, u8s_mut, u8s_mut, u8, |a, b| (a.max(b), a > b))),
     op("ivp_bmaxunx16", VB_VV, flagged2!(u16s, u16s_mut, u16s_mut, u16, |a, b| (a.max(b), a > b))),
-    op("ivp_bmaxun_2x32", VB_VV, flagged2!(u32s, u32s_mut, u32s_mut, u32, |a, b| (a.max(b), a > b))),
+    op(
+        "ivp_bmaxun_2x32",
+        VB_VV,
+        flagged2!(u32s, u32s_mut, u32s_mut, u32, |a, b| (a.max(b), a > b)),
+    ),
     // minimum, flag: a strictly less
     op("ivp_bmin2nx8", VB_VV, flagged2!(i8s, i8s_mut, u8s_mut, u8, |a, b| (a.min(b), a < b))),
     op("ivp_bminnx16", VB_VV, flagged2!(i16s, i16s_mut, u16s_mut, u16, |a, b| (a.min(b), a < b))),
     op("ivp_bminn_2x32", VB_VV, flagged2!(i32s, i32s_mut, u32s_mut, u32, |a, b| (a.min(b), a < b))),
     op("ivp_bminu2nx8", VB_VV, flagged2!(u8s, u8s_mut, u8s_mut, u8, |a, b| (a.min(b), a < b))),
     op("ivp_bminunx16", VB_VV, flagged2!(u16s, u16s_mut, u16s_mut, u16, |a, b| (a.min(b), a < b))),
-    op("ivp_bminun_2x32", VB_VV, flagged2!(u32s, u32s_mut, u32s_mut, u32, |a, b| (a.min(b), a < b))),
+    op(
+        "ivp_bminun_2x32",
+        VB_VV,
+        flagged2!(u32s, u32s_mut, u32s_mut, u32, |a, b| (a.min(b), a < b)),
+    ),
     // |a|, flag: a negative
     op("ivp_babs2nx8", VB_V, flagged_abs!(i8s, i8s_mut, u8s_mut, u8)),
     op("ivp_babsnx16", VB_V, flagged_abs!(i16s, i16s_mut, u16s_mut, u16)),
     op("ivp_babsn_2x32", VB_V, flagged_abs!(i32s, i32s_mut, u32s_mut, u32)),
     // |a - b|, flag: a less than b
-    op("ivp_babssub2nx8", VB_VV, flagged2!(i8s, u8s_mut, u8s_mut, u8, |a, b| (a.abs_diff(b), a < b))),
-    op("ivp_babssubnx16", VB_VV, flagged2!(i16s, u16s_mut, u16s_mut, u16, |a, b| (a.abs_diff(b), a < b))),
-    op("ivp_babssubu2nx8", VB_VV, flagged2!(u8s, u8s_mut, u8s_mut, u8, |a, b| (a.abs_diff(b), a < b))),
-    op("ivp_babssubunx16", VB_VV, flagged2!(u16s, u16s_mut, u16s_mut, u16, |a, b| (a.abs_diff(b), a < b))),
+    op(
+        "ivp_babssub2nx8",
+        VB_VV,
+        flagged2!(i8s, u8s_mut, u8s_mut, u8, |a, b| (a.abs_diff(b), a < b)),
+    ),
+    op(
+        "ivp_babssubnx16",
+        VB_VV,
+        flagged2!(i16s, u16s_mut, u16s_mut, u16, |a, b| (a.abs_diff(b), a < b)),
+    ),
+    op(
+        "ivp_babssubu2nx8",
+        VB_VV,
+        flagged2!(u8s, u8s_mut, u8s_mut, u8, |a, b| (a.abs_diff(b), a < b)),
+    ),
+    op(
+        "ivp_babssubunx16",
+        VB_VV,
+        flagged2!(u16s, u16s_mut, u16s_mut, u16, |a, b| (a.abs_diff(b), a < b)),
+    ),
     op("ivp_bxorabssubu2nx8", VBM_VV, xor_abs_sub),
     // sum or difference, halved on overflow, flag: overflow
     op(

@@ -119,7 +119,7 @@ macro_rules! fp1 {
     }};
 }
 
-pub(super) use {fp1, fp2, fp3};
+pub(super) use fp1;
 
 /// Compare into vbool. `$quiet` says whether only signalling NaNs raise Invalid.
 /// OPEN: inactive lanes of a predicated compare write 0 and raise nothing.
@@ -169,7 +169,8 @@ const ADDEXPM: &str = "which mantissa bits hold the exponent adjustment";
 const DIVN: &str = "the arithmetic of the divide step (numerator, denominator, seed)";
 const B02: &str = "wiki: isa/ref/b02-vec-alu-fp";
 const VFPU: &str = "wiki: uarch/vfpu-ieee";
-const ADJ: &str = "the full rule of the exponent-adjust word (one point is known: adjust zero is 0x3cf0 at fp16)";
+const ADJ: &str =
+    "the full rule of the exponent-adjust word (one point is known: adjust zero is 0x3cf0 at fp16)";
 
 macro_rules! compares {
     ($($name16:literal $name16t:literal $name32:literal $name32t:literal quiet: $quiet:literal |$a:ident, $b:ident, $f:ident| $e:expr;)*) => {
@@ -254,18 +255,66 @@ pub(super) static OPS: &[OpDef] = &[
     fop("ivp_mulsn_2xf32t", VM_VVB, fp3!(F32, 3, |c, a, b, m| sf::fma::<F32>(c, a, b, true, m))),
     fop("msub.s", VM_VV, fp3!(F32, 0, |c, a, b, m| sf::fma::<F32>(c, a, b, true, m))),
     // the same, nearest even and without flags
-    op("ivp_mulannxf16", VM_VV, fp3!(F16, 0, |c, a, b, _m| silent(sf::fma::<F16>(c, a, b, false, sf::RNE)))),
-    op("ivp_mulannxf16t", VM_VVB, fp3!(F16, 3, |c, a, b, _m| silent(sf::fma::<F16>(c, a, b, false, sf::RNE)))),
-    op("maddn.h", VM_VV, fp3!(F16, 0, |c, a, b, _m| silent(sf::fma::<F16>(c, a, b, false, sf::RNE)))),
-    op("ivp_mulann_2xf32", VM_VV, fp3!(F32, 0, |c, a, b, _m| silent(sf::fma::<F32>(c, a, b, false, sf::RNE)))),
-    op("ivp_mulann_2xf32t", VM_VVB, fp3!(F32, 3, |c, a, b, _m| silent(sf::fma::<F32>(c, a, b, false, sf::RNE)))),
-    op("maddn.s", VM_VV, fp3!(F32, 0, |c, a, b, _m| silent(sf::fma::<F32>(c, a, b, false, sf::RNE)))),
-    op("ivp_mulsnnxf16", VM_VV, fp3!(F16, 0, |c, a, b, _m| silent(sf::fma::<F16>(c, a, b, true, sf::RNE)))),
-    op("ivp_mulsnnxf16t", VM_VVB, fp3!(F16, 3, |c, a, b, _m| silent(sf::fma::<F16>(c, a, b, true, sf::RNE)))),
-    op("msubn.h", VM_VV, fp3!(F16, 0, |c, a, b, _m| silent(sf::fma::<F16>(c, a, b, true, sf::RNE)))),
-    op("ivp_mulsnn_2xf32", VM_VV, fp3!(F32, 0, |c, a, b, _m| silent(sf::fma::<F32>(c, a, b, true, sf::RNE)))),
-    op("ivp_mulsnn_2xf32t", VM_VVB, fp3!(F32, 3, |c, a, b, _m| silent(sf::fma::<F32>(c, a, b, true, sf::RNE)))),
-    op("msubn.s", VM_VV, fp3!(F32, 0, |c, a, b, _m| silent(sf::fma::<F32>(c, a, b, true, sf::RNE)))),
+    op(
+        "ivp_mulannxf16",
+        VM_VV,
+        fp3!(F16, 0, |c, a, b, _m| silent(sf::fma::<F16>(c, a, b, false, sf::RNE))),
+    ),
+    op(
+        "ivp_mulannxf16t",
+        VM_VVB,
+        fp3!(F16, 3, |c, a, b, _m| silent(sf::fma::<F16>(c, a, b, false, sf::RNE))),
+    ),
+    op(
+        "maddn.h",
+        VM_VV,
+        fp3!(F16, 0, |c, a, b, _m| silent(sf::fma::<F16>(c, a, b, false, sf::RNE))),
+    ),
+    op(
+        "ivp_mulann_2xf32",
+        VM_VV,
+        fp3!(F32, 0, |c, a, b, _m| silent(sf::fma::<F32>(c, a, b, false, sf::RNE))),
+    ),
+    op(
+        "ivp_mulann_2xf32t",
+        VM_VVB,
+        fp3!(F32, 3, |c, a, b, _m| silent(sf::fma::<F32>(c, a, b, false, sf::RNE))),
+    ),
+    op(
+        "maddn.s",
+        VM_VV,
+        fp3!(F32, 0, |c, a, b, _m| silent(sf::fma::<F32>(c, a, b, false, sf::RNE))),
+    ),
+    op(
+        "ivp_mulsnnxf16",
+        VM_VV,
+        fp3!(F16, 0, |c, a, b, _m| silent(sf::fma::<F16>(c, a, b, true, sf::RNE))),
+    ),
+    op(
+        "ivp_mulsnnxf16t",
+        VM_VVB,
+        fp3!(F16, 3, |c, a, b, _m| silent(sf::fma::<F16>(c, a, b, true, sf::RNE))),
+    ),
+    op(
+        "msubn.h",
+        VM_VV,
+        fp3!(F16, 0, |c, a, b, _m| silent(sf::fma::<F16>(c, a, b, true, sf::RNE))),
+    ),
+    op(
+        "ivp_mulsnn_2xf32",
+        VM_VV,
+        fp3!(F32, 0, |c, a, b, _m| silent(sf::fma::<F32>(c, a, b, true, sf::RNE))),
+    ),
+    op(
+        "ivp_mulsnn_2xf32t",
+        VM_VVB,
+        fp3!(F32, 3, |c, a, b, _m| silent(sf::fma::<F32>(c, a, b, true, sf::RNE))),
+    ),
+    op(
+        "msubn.s",
+        VM_VV,
+        fp3!(F32, 0, |c, a, b, _m| silent(sf::fma::<F32>(c, a, b, true, sf::RNE))),
+    ),
     // 1 - vs * vr
     fop("ivp_mulsonenxf16", V_VV, fp2!(F16, 0, |a, b, m| mul_sub_one::<F16>(a, b, m))),
     fop("ivp_mulsonenxf16t", VM_VVB, fp2!(F16, 3, |a, b, m| mul_sub_one::<F16>(a, b, m))),
@@ -318,12 +367,20 @@ pub(super) static OPS: &[OpDef] = &[
 
 fn exp16(r: &RegFile, o: &SlotOperands, out: &mut Out) {
     for i in 0..32 {
-        F16::set(&mut out.vec[0], i, add_exp::<F16>(F16::get(r.v(o, 0), i), F16::get(r.v(o, 1), i)));
+        F16::set(
+            &mut out.vec[0],
+            i,
+            add_exp::<F16>(F16::get(r.v(o, 0), i), F16::get(r.v(o, 1), i)),
+        );
     }
 }
 
 fn exp32(r: &RegFile, o: &SlotOperands, out: &mut Out) {
     for i in 0..16 {
-        F32::set(&mut out.vec[0], i, add_exp::<F32>(F32::get(r.v(o, 0), i), F32::get(r.v(o, 1), i)));
+        F32::set(
+            &mut out.vec[0],
+            i,
+            add_exp::<F32>(F32::get(r.v(o, 0), i), F32::get(r.v(o, 1), i)),
+        );
     }
 }

@@ -7,11 +7,19 @@
 //! (wiki: isa/semantics/formal-isa-model)
 
 mod alu;
+mod convert;
 mod flag;
 mod fp;
+mod misc;
+mod moves;
+pub mod pack;
+mod reduce;
+pub mod seed;
+mod select;
 mod shape;
 pub mod shift;
 pub mod softfloat;
+pub mod vbool;
 
 use std::sync::LazyLock;
 
@@ -102,6 +110,8 @@ pub struct Writes {
     pub ar: u8,
     /// Operand position of the b32_pr destination.
     pub pr: u8,
+    /// Bit-plane register 0..=7 written from [`OpOut::pr`], or 8: all from [`OpOut::vec`].
+    pub fs: u8,
     /// Whether [`OpOut::flags`] is accumulated into FSR.
     pub flags: bool,
     /// Whether FCR and FSR are replaced from [`OpOut::pr`].
@@ -120,6 +130,7 @@ impl Writes {
             vbool: NONE,
             ar: NONE,
             pr: NONE,
+            fs: NONE,
             flags: false,
             fp_state: false,
         };
@@ -201,6 +212,11 @@ impl OpOut {
         if writes.pr != NONE {
             regs.b32_pr[at(writes.pr) % 16] = self.pr;
         }
+        match writes.fs {
+            NONE => {}
+            8 => regs.fs = *self.vec[0].u64s(),
+            n => regs.fs[n as usize % 8] = self.pr,
+        }
         if writes.flags {
             regs.raise(self.flags);
         }
@@ -216,7 +232,20 @@ pub fn all() -> impl Iterator<Item = &'static OpDef> {
     FAMILIES.iter().flat_map(|family| family.iter())
 }
 
-static FAMILIES: &[&[OpDef]] = &[alu::OPS, flag::OPS, fp::COMPARES, fp::OPS, shift::OPS];
+static FAMILIES: &[&[OpDef]] = &[
+    alu::OPS,
+    convert::OPS,
+    flag::OPS,
+    fp::COMPARES,
+    fp::OPS,
+    misc::OPS,
+    moves::OPS,
+    reduce::OPS,
+    seed::OPS,
+    select::OPS,
+    shift::OPS,
+    vbool::OPS,
+];
 
 static BY_NAME: LazyLock<FxHashMap<&'static str, &'static OpDef>> =
     LazyLock::new(|| all().map(|op| (op.mnemonic, op)).collect());

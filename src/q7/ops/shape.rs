@@ -39,8 +39,6 @@ macro_rules! shapes {
 }
 
 shapes! {
-    /// No operand.
-    NO_OPERANDS = [];
     /// `vt, vr`
     V_V = [VT, VR];
     /// `vt, vs, vr`
@@ -177,6 +175,8 @@ shapes! {
     VM_BI5 = [VTM, VBR, imm("imm5", 5)];
     /// `arr, ars, art`
     A_AA = [ARR, ARS, ART];
+    /// `vs, vr`
+    FROM_VV = [VS, VR];
 }
 
 /// An operation without floating-point flags.
@@ -192,9 +192,25 @@ pub(super) const fn fop(mnemonic: &'static str, operands: &'static [Operand], ex
 }
 
 /// An operation that replaces FCR and FSR.
-pub(super) const fn state_op(mnemonic: &'static str, operands: &'static [Operand], exec: OpFn) -> OpDef {
+pub(super) const fn state_op(
+    mnemonic: &'static str,
+    operands: &'static [Operand],
+    exec: OpFn,
+) -> OpDef {
     let mut writes = Writes::of(operands);
     writes.fp_state = true;
+    OpDef { mnemonic, operands, writes, semantics: Semantics::Exec(exec) }
+}
+
+/// An operation that writes bit-plane state: FS register `fs`, or all of them if 8.
+pub(super) const fn fs_op(
+    mnemonic: &'static str,
+    operands: &'static [Operand],
+    fs: u8,
+    exec: OpFn,
+) -> OpDef {
+    let mut writes = Writes::of(operands);
+    writes.fs = fs;
     OpDef { mnemonic, operands, writes, semantics: Semantics::Exec(exec) }
 }
 
@@ -205,7 +221,12 @@ pub(super) const fn missing(
     fact: &'static str,
     page: &'static str,
 ) -> OpDef {
-    OpDef { mnemonic, operands, writes: Writes::of(operands), semantics: Semantics::Missing { fact, page } }
+    OpDef {
+        mnemonic,
+        operands,
+        writes: Writes::of(operands),
+        semantics: Semantics::Missing { fact, page },
+    }
 }
 
 impl RegFile {
@@ -282,7 +303,11 @@ pub fn merge(new: &mut Vec512, old: &Vec512, vb: u64, field: u32) {
 /// Lanewise unary operation `vt, vr`.
 macro_rules! lanes1 {
     ($view:ident, $view_mut:ident, |$a:ident| $e:expr) => {{
-        fn exec(r: &$crate::q7::regs::RegFile, o: &$crate::q7::ops::SlotOperands, out: &mut $crate::q7::ops::OpOut) {
+        fn exec(
+            r: &$crate::q7::regs::RegFile,
+            o: &$crate::q7::ops::SlotOperands,
+            out: &mut $crate::q7::ops::OpOut,
+        ) {
             for (d, &$a) in out.vec[0].$view_mut().iter_mut().zip(r.v(o, 1).$view()) {
                 *d = $e;
             }
@@ -294,7 +319,11 @@ macro_rules! lanes1 {
 /// Lanewise binary operation; `$a` and `$b` are the first and second source operand.
 macro_rules! lanes2 {
     ($view:ident, $view_mut:ident, |$a:ident, $b:ident| $e:expr) => {{
-        fn exec(r: &$crate::q7::regs::RegFile, o: &$crate::q7::ops::SlotOperands, out: &mut $crate::q7::ops::OpOut) {
+        fn exec(
+            r: &$crate::q7::regs::RegFile,
+            o: &$crate::q7::ops::SlotOperands,
+            out: &mut $crate::q7::ops::OpOut,
+        ) {
             let (a, b) = (r.v(o, 1).$view(), r.v(o, 2).$view());
             for ((d, &$a), &$b) in out.vec[0].$view_mut().iter_mut().zip(a).zip(b) {
                 *d = $e;
@@ -308,7 +337,11 @@ macro_rules! lanes2 {
 /// operand `$vb`; lanes are `$field` bytes wide.
 macro_rules! predicated {
     ($field:literal, $vb:literal, $base:expr) => {{
-        fn exec(r: &$crate::q7::regs::RegFile, o: &$crate::q7::ops::SlotOperands, out: &mut $crate::q7::ops::OpOut) {
+        fn exec(
+            r: &$crate::q7::regs::RegFile,
+            o: &$crate::q7::ops::SlotOperands,
+            out: &mut $crate::q7::ops::OpOut,
+        ) {
             const BASE: $crate::q7::ops::OpFn = $base;
             BASE(r, o, out);
             $crate::q7::ops::shape::merge(&mut out.vec[0], r.v(o, 0), r.vb(o, $vb), $field);
@@ -331,7 +364,11 @@ mod tests {
         for bits in [0, 1, 0x8000_0000_0000_0001, 0xf0f0_5555_aaaa_1234, u64::MAX] {
             let mask = bytes_of_bits(bits);
             for i in 0..64 {
-                assert_eq!(mask.u8s()[i], if bits >> i & 1 == 1 { 0xff } else { 0 }, "bit {i} of {bits:x}");
+                assert_eq!(
+                    mask.u8s()[i],
+                    if bits >> i & 1 == 1 { 0xff } else { 0 },
+                    "bit {i} of {bits:x}"
+                );
             }
             assert_eq!(bits_of_bytes(&mask), bits);
         }

@@ -55,7 +55,11 @@ pub fn srl16(v: u16, n: i32) -> u16 {
 /// Arithmetic right shift by `n`, logical left when negative; over-shift sign-fills or clears.
 #[inline(always)]
 pub fn sra16(v: u16, n: i32) -> u16 {
-    if n >= 0 { (v as i16 >> n.min(15)) as u16 } else { (u32::from(v) << n.unsigned_abs().min(16)) as u16 }
+    if n >= 0 {
+        (v as i16 >> n.min(15)) as u16
+    } else {
+        (u32::from(v) << n.unsigned_abs().min(16)) as u16
+    }
 }
 
 /// [`sll16`] for 32-bit lanes.

@@ -101,7 +101,13 @@ fn unpack<F: Format>(x: u32) -> Finite {
 
 /// Whether the discarded part rounds the magnitude up: `half` is the comparison with one half of the
 /// last kept place, `inexact` whether anything was discarded.
-fn rounds_up(mode: u32, negative: bool, odd: bool, half: std::cmp::Ordering, inexact: bool) -> bool {
+fn rounds_up(
+    mode: u32,
+    negative: bool,
+    odd: bool,
+    half: std::cmp::Ordering,
+    inexact: bool,
+) -> bool {
     use std::cmp::Ordering::{Equal, Greater};
     match mode {
         RNE => half == Greater || half == Equal && odd,
@@ -236,7 +242,8 @@ fn sum<F: Format>(a: WideFinite, b: WideFinite, mode: u32) -> Flagged {
         let lost = small.sig & ((1u128 << distance) - 1) != 0;
         small.sig >> distance | u128::from(lost)
     };
-    let magnitude = if big.negative == small.negative { big.sig + aligned } else { big.sig - aligned };
+    let magnitude =
+        if big.negative == small.negative { big.sig + aligned } else { big.sig - aligned };
     if magnitude == 0 {
         return exact_zero(mode == RD);
     }
@@ -264,7 +271,8 @@ pub fn mul<F: Format>(a: u32, b: u32, mode: u32) -> Flagged {
 pub fn fma<F: Format>(c: u32, a: u32, b: u32, negate_product: bool, mode: u32) -> Flagged {
     let factors_nan = is_nan::<F>(a) || is_nan::<F>(b);
     let (a_abs, b_abs) = (a & !F::SIGN & F::MASK, b & !F::SIGN & F::MASK);
-    let zero_times_inf = !factors_nan && (a_abs == F::INF && b_abs == 0 || a_abs == 0 && b_abs == F::INF);
+    let zero_times_inf =
+        !factors_nan && (a_abs == F::INF && b_abs == 0 || a_abs == 0 && b_abs == F::INF);
     if factors_nan {
         let (value, flags) = propagate::<F>(b, a);
         return (value, flags | snan_flag::<F>(c));
@@ -287,8 +295,11 @@ pub fn fma<F: Format>(c: u32, a: u32, b: u32, negate_product: bool, mode: u32) -
         return (c, 0);
     }
     let (x, y) = (unpack::<F>(a), unpack::<F>(b));
-    let product =
-        WideFinite { negative: product_negative, exp: x.exp + y.exp, sig: u128::from(x.sig * y.sig) };
+    let product = WideFinite {
+        negative: product_negative,
+        exp: x.exp + y.exp,
+        sig: u128::from(x.sig * y.sig),
+    };
     sum::<F>(product, widen(unpack::<F>(c)), mode)
 }
 
@@ -436,7 +447,9 @@ pub fn to_uint<F: Format>(x: u32, scale: u32, bits: u32) -> (u32, u32) {
         return (value as u32 & all, if value < 0 { fcr::OVERFLOW } else { flags });
     }
     match truncated::<F>(x, scale) {
-        Some((value, inexact)) if value <= i128::from(all) => (value as u32, if inexact { fcr::INEXACT } else { 0 }),
+        Some((value, inexact)) if value <= i128::from(all) => {
+            (value as u32, if inexact { fcr::INEXACT } else { 0 })
+        }
         _ => (all, fcr::OVERFLOW),
     }
 }
@@ -471,7 +484,11 @@ mod tests {
             seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let raw = (seed >> 32) as u32;
             // Half of the operands get close exponents, so that sums cancel and products meet denormals.
-            if seed >> 20 & 1 == 0 { raw & 0x83ff_ffff | 0x3e00_0000 & raw | 0x3000_0000 } else { raw }
+            if seed >> 20 & 1 == 0 {
+                raw & 0x83ff_ffff | 0x3e00_0000 & raw | 0x3000_0000
+            } else {
+                raw
+            }
         };
         for _ in 0..200_000 {
             let (a, b, c) = (next(), next(), next());
@@ -509,7 +526,10 @@ mod tests {
     fn truncation_saturates_as_on_the_page() {
         let t = |x: f32, s| to_int::<F32>(x.to_bits(), s, 32).0 as i32;
         assert_eq!((t(2.9, 0), t(-2.9, 0), t(4.0, 3)), (2, -2, 32));
-        assert_eq!((t(2147483648.0, 0), t(-1e30, 0), t(f32::NAN, 0)), (i32::MAX, i32::MIN, i32::MAX));
+        assert_eq!(
+            (t(2147483648.0, 0), t(-1e30, 0), t(f32::NAN, 0)),
+            (i32::MAX, i32::MIN, i32::MAX)
+        );
         assert_eq!(to_int::<F32>((-2147483648.0f32).to_bits(), 0, 32), (i64::from(i32::MIN), 0));
         let u = |x: f32| to_uint::<F32>(x.to_bits(), 0, 32);
         assert_eq!(u(5.7), (5, fcr::INEXACT));
