@@ -250,11 +250,11 @@ static FAMILIES: &[&[OpDef]] = &[
 static BY_NAME: LazyLock<FxHashMap<&'static str, &'static OpDef>> =
     LazyLock::new(|| all().map(|op| (op.mnemonic, op)).collect());
 
-/// The operation of that mnemonic. `recip0_h` and `recip0.h` are the same name.
+/// The operation of that mnemonic. An underscore may stand for the dot of the scalar names:
+/// `recip0_h` is `recip0.h`, `rur_fcr` is `rur.fcr`.
 pub fn lookup(mnemonic: &str) -> Option<&'static OpDef> {
     BY_NAME.get(mnemonic).copied().or_else(|| {
-        let dotted = mnemonic.strip_suffix("_h").map(|m| format!("{m}.h"));
-        let dotted = dotted.or_else(|| mnemonic.strip_suffix("_s").map(|m| format!("{m}.s")))?;
-        BY_NAME.get(dotted.as_str()).copied()
+        let (stem, suffix) = mnemonic.rsplit_once('_')?;
+        BY_NAME.get(format!("{stem}.{suffix}").as_str()).copied()
     })
 }
