@@ -13,7 +13,8 @@ use crate::q7::regs::RegFile;
 macro_rules! scaled {
     ($f:ty, $p:literal, |$a:ident, $scale:ident, $mode:ident| $e:expr) => {{
         fn exec(r: &RegFile, o: &SlotOperands, out: &mut Out) {
-            let (a, $scale, $mode) = (r.v(o, 1), o.v[2] & 31, r.round_mode());
+            // The scale field has 4 bits for fp16 and 5 for fp32.
+            let (a, $scale, $mode) = (r.v(o, 1), o.v[2] & (8 * <$f>::FIELD - 1), r.round_mode());
             each::<$f>(r, o, out, $p, |i| {
                 let $a = <$f>::get(a, i);
                 $e
