@@ -54,7 +54,8 @@ macro_rules! narrow {
     ($p:literal) => {{
         fn exec(r: &RegFile, o: &SlotOperands, out: &mut Out) {
             const SLOW: super::OpFn = fp1!(F32, $p, |a, m| sf::narrow_f32(a, m));
-            if fastfp::allowed(r) && fastfp::narrow_in_place(&mut out.vec[0], r.v(o, 1)) {
+            if fastfp::allowed(r) {
+                fastfp::narrow_in_place(&mut out.vec[0], r.v(o, 1));
                 finish_fast::<F32>(r, o, out, $p);
             } else {
                 SLOW(r, o, out);

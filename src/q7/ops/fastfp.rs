@@ -15,7 +15,7 @@ pub(super) fn allowed(r: &RegFile) -> bool {
 }
 
 /// Whole-register host arithmetic of a lane format. Each function returns false when some result is a
-/// NaN; the destination is then worthless.
+/// NaN; those lanes hold some NaN, not the right one.
 pub(super) trait Host {
     /// `d = f(a, b)`; `f` must be an exact operation of one rounding.
     fn two(d: &mut Vec512, a: &Vec512, b: &Vec512, f: impl Fn(f32, f32) -> f32) -> bool;
@@ -123,7 +123,7 @@ fn widen(v: &Vec512) -> [f32; 32] {
     wide
 }
 
-/// Binary32 to fp16 lanes, nearest even. NaNs come out as garbage.
+/// Binary32 to fp16 lanes, nearest even. A NaN becomes the default NaN.
 #[inline(always)]
 fn narrow(d: &mut Vec512, wide: &[f32; 32]) {
     for (d, &w) in d.u16s_mut().iter_mut().zip(wide) {
@@ -141,8 +141,8 @@ fn narrow_one(w: f32) -> u32 {
     let small = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5f32.to_bits());
     let finite = if magnitude < 113 << 23 { small } else { normal };
     // 65520 and above round to infinity.
-    let value = if magnitude >= 0x477f_f000 { 0x7c00 } else { finite };
-    value | bits >> 16 & 0x8000
+    let number = if magnitude >= 0x477f_f000 { 0x7c00 } else { finite };
+    if magnitude > 0x7f80_0000 { 0x7e00 } else { number | bits >> 16 & 0x8000 }
 }
 
 /// Integer lanes (already widened) times `2^-scale`, as fp32 lanes.
@@ -167,14 +167,10 @@ pub(super) fn from_int16(d: &mut Vec512, a: &Vec512, signed: bool, scale: u32) {
     narrow(d, &wide);
 }
 
-/// fp32 lanes to fp16 in the low half of each lane; false if some lane is a NaN.
+/// fp32 lanes to fp16 in the low half of each lane.
 #[inline(always)]
-pub(super) fn narrow_in_place(d: &mut Vec512, a: &Vec512) -> bool {
-    let mut nans = 0;
+pub(super) fn narrow_in_place(d: &mut Vec512, a: &Vec512) {
     for (d, &a) in d.u32s_mut().iter_mut().zip(a.u32s()) {
-        let value = f32::from_bits(a);
-        nans |= u32::from(value.is_nan());
-        *d = narrow_one(value);
+        *d = narrow_one(f32::from_bits(a));
     }
-    nans == 0
 }

@@ -111,11 +111,17 @@ macro_rules! fast2 {
     ($f:ty, $p:literal, |$a:ident, $b:ident, $mode:ident| $e:expr, host: |$x:ident, $y:ident| $h:expr) => {{
         fn exec(r: &RegFile, o: &SlotOperands, out: &mut Out) {
             const SLOW: super::OpFn = fp2!($f, $p, |$a, $b, $mode| $e);
-            if fastfp::allowed(r) && <$f>::two(&mut out.vec[0], r.v(o, 1), r.v(o, 2), |$x, $y| $h) {
-                finish_fast::<$f>(r, o, out, $p);
-            } else {
-                SLOW(r, o, out);
+            if !fastfp::allowed(r) {
+                return SLOW(r, o, out);
             }
+            let (a, b) = (r.v(o, 1), r.v(o, 2));
+            if !<$f>::two(&mut out.vec[0], a, b, |$x, $y| $h) {
+                redo_nans::<$f>(&mut out.vec[0], |i| {
+                    let ($a, $b, $mode) = (<$f>::get(a, i), <$f>::get(b, i), sf::RNE);
+                    $e
+                });
+            }
+            finish_fast::<$f>(r, o, out, $p);
         }
         exec
     }};
@@ -128,15 +134,34 @@ macro_rules! fused {
         fn exec(r: &RegFile, o: &SlotOperands, out: &mut Out) {
             const SLOW: super::OpFn = $slow;
             let addend: fn(&RegFile, &SlotOperands) -> Vec512 = $c;
-            let (c, a, b) = (addend(r, o), r.v(o, 1), r.v(o, 2));
-            if ($always || fastfp::allowed(r)) && <$f>::fused(&mut out.vec[0], &c, a, b, $negate) {
-                finish_fast::<$f>(r, o, out, $p);
-            } else {
-                SLOW(r, o, out);
+            if !($always || fastfp::allowed(r)) {
+                return SLOW(r, o, out);
             }
+            let (c, a, b) = (addend(r, o), r.v(o, 1), r.v(o, 2));
+            if !<$f>::fused(&mut out.vec[0], &c, a, b, $negate) {
+                redo_nans::<$f>(&mut out.vec[0], |i| {
+                    sf::fma::<$f>(
+                        <$f>::get(&c, i),
+                        <$f>::get(a, i),
+                        <$f>::get(b, i),
+                        $negate,
+                        sf::RNE,
+                    )
+                });
+            }
+            finish_fast::<$f>(r, o, out, $p);
         }
         exec
     }};
+}
+
+/// Replaces the lanes in which the host made a NaN.
+fn redo_nans<F: Lanes>(d: &mut Vec512, lane: impl Fn(usize) -> sf::Flagged) {
+    for i in 0..F::N {
+        if sf::is_nan::<F>(F::get(d, i)) {
+            F::set(d, i, lane(i).0);
+        }
+    }
 }
 
 /// Merge and flags after a host shortcut.
