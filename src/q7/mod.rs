@@ -1,3 +1,6 @@
 //! The eight Vision-Q7 cores behind POOL: bundles, register files, operations, libraries.
 
+pub mod asm;
 pub mod codec;
+pub mod ops;
+pub mod regs;

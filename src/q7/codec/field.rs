@@ -94,6 +94,9 @@ pub enum ImmCode {
     Unsigned(i64),
     /// Two's complement, times `.0`.
     Signed(i64),
+    /// Two's complement, times `.0`, without the two lowest values: the vendor's assembler refuses
+    /// -8 and the pages disagree on -7. (wiki: isa/ref/b07-stores)
+    Step(i64),
     /// Unsigned plus a bias.
     Biased(i64),
     /// `constant - raw`, for `slli`.
@@ -215,7 +218,7 @@ impl Field {
         let wrap = |address: i64| i64::from(address as u32);
         match self.code {
             ImmCode::Unsigned(scale) => raw * scale,
-            ImmCode::Signed(scale) => signed * scale,
+            ImmCode::Signed(scale) | ImmCode::Step(scale) => signed * scale,
             ImmCode::Biased(bias) => raw + bias,
             ImmCode::From32 => 32 - raw,
             ImmCode::SpillOffset => (raw - 16) * 4,
@@ -252,8 +255,9 @@ impl Field {
             value
         } else {
             match self.code {
-                ImmCode::Unsigned(scale) | ImmCode::Signed(scale) => {
-                    if value % scale != 0 {
+                ImmCode::Unsigned(scale) | ImmCode::Signed(scale) | ImmCode::Step(scale) => {
+                    let refused = matches!(self.code, ImmCode::Step(_)) && value < -6 * scale;
+                    if value % scale != 0 || refused {
                         return None;
                     }
                     value / scale
@@ -272,7 +276,9 @@ impl Field {
                 ImmCode::MoviN => value & 127,
                 ImmCode::B4Const => B4CONST.iter().position(|&c| c == value)? as i64,
                 ImmCode::B4ConstU => B4CONSTU.iter().position(|&c| c == value)? as i64,
-                ImmCode::Branch => i64::from((value as u32).wrapping_sub(pc).wrapping_sub(4) as i32),
+                ImmCode::Branch => {
+                    i64::from((value as u32).wrapping_sub(pc).wrapping_sub(4) as i32)
+                }
                 ImmCode::Forward => i64::from((value as u32).wrapping_sub(pc).wrapping_sub(4)),
                 ImmCode::Call => {
                     let base = (pc & !3).wrapping_add(4);
@@ -310,6 +316,7 @@ fn imm_code(kind: &str, scale: i64) -> ImmCode {
     match kind {
         "u" | "u3" | "u4" | "u5" | "u8" | "u16" | "sel_imm" => ImmCode::Unsigned(scale),
         "s" | "s4" | "s8" | "s12" => ImmCode::Signed(scale),
+        "step" => ImmCode::Step(scale),
         "u8*2" => ImmCode::Unsigned(2),
         "u8*4" | "u4*4" => ImmCode::Unsigned(4),
         "u12*8" => ImmCode::Unsigned(8),

@@ -170,7 +170,7 @@ pub fn decode(bytes: &[u8], pc: u32, options: Options) -> Result<Bundle> {
     let mut ops = SmallVec::new();
     for (at, slot) in format.slots.iter().enumerate() {
         if slot.own == 0 {
-            ops.push(Op { row: implied_nop(), values: SmallVec::new() });
+            ops.push(Op::implied_nop());
             continue;
         }
         let found = slot.rows.iter().find(|row| {
@@ -188,11 +188,27 @@ pub fn decode(bytes: &[u8], pc: u32, options: Options) -> Result<Bundle> {
                 None => format!("bundle bits {:#x}", word & slot.own),
             };
             return Err(Error::missing_spec(
-                format!("operation in slot {}_{}: {raw} (bundle {})", format.id.name(), slot.name, hex()),
+                format!(
+                    "operation in slot {}_{}: {raw} (bundle {})",
+                    format.id.name(),
+                    slot.name,
+                    hex()
+                ),
                 PAGE,
             ));
         };
-        ops.push(Op::read(row, word, pc));
+        let op = Op::read(row, word, pc);
+        // A field value that the assembler refuses has no known meaning, and groups of boolean
+        // registers must be aligned: what does not encode back is not what it seems.
+        if op.encode(pc) != Some(word & slot.own) {
+            let text = format!("operand bits of `{}` (instruction {})", row.mnemonic, hex());
+            return Err(if frame.length < 8 {
+                Error::illegal("q7_operand", text)
+            } else {
+                Error::missing_spec(text, PAGE)
+            });
+        }
+        ops.push(op);
     }
     Ok(Bundle { frame, ops, whole: None })
 }
@@ -213,6 +229,11 @@ fn implied_nop() -> &'static Row {
 }
 
 impl Op {
+    /// The `nop` of a slot whose interior is not published, or that has no bits of its own.
+    pub fn implied_nop() -> Op {
+        Op { row: implied_nop(), values: SmallVec::new() }
+    }
+
     fn read(row: &'static Row, word: u128, pc: u32) -> Op {
         Op { row, values: row.fields.iter().map(|field| field.decode(word, pc)).collect() }
     }
@@ -261,11 +282,11 @@ impl Op {
                 }
                 _ => match field.file {
                     File::Imm => operands.push(value.to_string()),
-                    File::Br4 | File::Br8 => {
-                        let count = if field.file == File::Br4 { 4 } else { 8 };
-                        let names: Vec<_> = (value..value + count).map(|b| format!("b{b}")).collect();
+                    File::Br4 => {
+                        let names: Vec<_> = (value..value + 4).map(|b| format!("b{b}")).collect();
                         operands.push(names.join(":"));
                     }
+                    File::Br8 => operands.push(format!("b{value}:b{}", value + 7)),
                     file => operands.push(format!("{}{value}", file.prefix())),
                 },
             }
@@ -295,10 +316,21 @@ impl Bundle {
         for (at, (op, slot)) in ops.iter().zip(&table.slots).enumerate() {
             let own = op.row.format == format && usize::from(op.row.slot) == at;
             if !own && !(slot.own == 0 && op.is_nop()) {
-                return Err(bad(format!("{} is not in slot {} of {}", op.row.mnemonic, slot.name, format.name())));
+                return Err(bad(format!(
+                    "{} is not in slot {} of {}",
+                    op.row.mnemonic,
+                    slot.name,
+                    format.name()
+                )));
             }
         }
         Ok(Bundle { frame: Frame { format, length: table.length }, ops, whole: None })
+    }
+
+    /// A bundle whose operations are published only together: pattern `at` of `format`.
+    pub(super) fn from_whole(format: &table::Format, at: usize, ops: SmallVec<[Op; 4]>) -> Bundle {
+        let frame = Frame { format: format.id, length: format.length };
+        Bundle { frame, ops, whole: Some(at as u8) }
     }
 
     /// A scalar instruction.

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-
 use super::field::{Bit, Field};
 
 /// Index of a format in match order; [`FORMAT_NAMES`] names them.
