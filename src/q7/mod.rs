@@ -2,5 +2,6 @@
 
 pub mod asm;
 pub mod codec;
+pub mod core;
 pub mod ops;
 pub mod regs;
