@@ -5,3 +5,4 @@ pub mod codec;
 pub mod core;
 pub mod ops;
 pub mod regs;
+pub mod tables;

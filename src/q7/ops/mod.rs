@@ -6,6 +6,21 @@
 //! keep the function pointer and the operands, and a bundle costs one indirect call per slot.
 //! (wiki: isa/semantics/formal-isa-model)
 
+mod alu;
+mod convert;
+mod flag;
+mod fp;
+mod misc;
+mod moves;
+pub mod pack;
+mod reduce;
+pub mod seed;
+mod select;
+mod shape;
+pub mod shift;
+pub mod softfloat;
+pub mod vbool;
+
 use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
@@ -95,6 +110,8 @@ pub struct Writes {
     pub ar: u8,
     /// Operand position of the b32_pr destination.
     pub pr: u8,
+    /// Bit-plane register 0..=7 written from [`OpOut::pr`], or 8: all from [`OpOut::vec`].
+    pub fs: u8,
     /// Whether [`OpOut::flags`] is accumulated into FSR.
     pub flags: bool,
     /// Whether FCR and FSR are replaced from [`OpOut::pr`].
@@ -113,6 +130,7 @@ impl Writes {
             vbool: NONE,
             ar: NONE,
             pr: NONE,
+            fs: NONE,
             flags: false,
             fp_state: false,
         };
@@ -194,6 +212,11 @@ impl OpOut {
         if writes.pr != NONE {
             regs.b32_pr[at(writes.pr) % 16] = self.pr;
         }
+        match writes.fs {
+            NONE => {}
+            8 => regs.fs = *self.vec[0].u64s(),
+            n => regs.fs[n as usize % 8] = self.pr,
+        }
         if writes.flags {
             regs.raise(self.flags);
         }
@@ -209,16 +232,29 @@ pub fn all() -> impl Iterator<Item = &'static OpDef> {
     FAMILIES.iter().flat_map(|family| family.iter())
 }
 
-static FAMILIES: &[&[OpDef]] = &[];
+static FAMILIES: &[&[OpDef]] = &[
+    alu::OPS,
+    convert::OPS,
+    flag::OPS,
+    fp::COMPARES,
+    fp::OPS,
+    misc::OPS,
+    moves::OPS,
+    reduce::OPS,
+    seed::OPS,
+    select::OPS,
+    shift::OPS,
+    vbool::OPS,
+];
 
 static BY_NAME: LazyLock<FxHashMap<&'static str, &'static OpDef>> =
     LazyLock::new(|| all().map(|op| (op.mnemonic, op)).collect());
 
-/// The operation of that mnemonic. `recip0_h` and `recip0.h` are the same name.
+/// The operation of that mnemonic. An underscore may stand for the dot of the scalar names:
+/// `recip0_h` is `recip0.h`, `rur_fcr` is `rur.fcr`.
 pub fn lookup(mnemonic: &str) -> Option<&'static OpDef> {
     BY_NAME.get(mnemonic).copied().or_else(|| {
-        let dotted = mnemonic.strip_suffix("_h").map(|m| format!("{m}.h"));
-        let dotted = dotted.or_else(|| mnemonic.strip_suffix("_s").map(|m| format!("{m}.s")))?;
-        BY_NAME.get(dotted.as_str()).copied()
+        let (stem, suffix) = mnemonic.rsplit_once('_')?;
+        BY_NAME.get(format!("{stem}.{suffix}").as_str()).copied()
     })
 }
