@@ -3,6 +3,7 @@
 pub mod asm;
 pub mod codec;
 pub mod core;
+pub mod library;
 pub mod ops;
 pub mod regs;
 pub mod tables;

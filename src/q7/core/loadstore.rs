@@ -34,7 +34,7 @@ impl Shape {
         if self == Shape::Bytes64 { 64 } else { 32 }
     }
 
-    /// vbool bits per memory byte... per lane: 1, 2 or 4.
+    /// vbool bits of one lane.
     fn predicate_bits(self) -> usize {
         match self {
             Shape::Bytes64 => 1,
@@ -446,9 +446,9 @@ impl MemoryOp {
                 let memory = u64::from_le_bytes(std::array::from_fn(|i| raw[i]));
                 let lanes = 64 / usize::from(width);
                 let field = (1u64 << width) - 1;
-                let value = (0..lanes).filter(|lane| memory >> lane & 1 != 0).fold(0, |all, lane| {
-                    all | field << (lane * usize::from(width))
-                });
+                let value = (0..lanes)
+                    .filter(|lane| memory >> lane & 1 != 0)
+                    .fold(0, |all, lane| all | field << (lane * usize::from(width)));
                 out.vbool = Some((self.data, value));
             }
             Kind::StorePredicate(width) => {
@@ -508,7 +508,8 @@ impl MemoryOp {
                 let mut bytes = align_window(carry.bytes(), &row, offset);
                 bytes[count..].fill(0);
                 out.vec = Some((self.data, shape.widen(&bytes)));
-                let step = if self.mode == Mode::PostIndex && !variable { index } else { count as u32 };
+                let step =
+                    if self.mode == Mode::PostIndex && !variable { index } else { count as u32 };
                 out.ar = Some((self.base, base.wrapping_add(step)));
             }
             Kind::StoreStream(shape, variable) => {
@@ -535,6 +536,40 @@ impl MemoryOp {
             }
         }
         Ok(out)
+    }
+
+    /// Executes the only operation of a bundle: nothing else can see the order of its steps.
+    ///
+    /// # Errors
+    /// The fault of the access.
+    pub(super) fn run_alone(&self, core: &mut Core, bus: &mut dyn Q7Bus) -> Result<(), Box<Fault>> {
+        let (
+            Kind::Load(Shape::Bytes64) | Kind::Store(Shape::Bytes64, false),
+            Mode::Offset | Mode::PostOffset,
+        ) = (self.kind, self.mode)
+        else {
+            let effect = self.run(core, bus)?;
+            if let Some(write) = &effect.write {
+                write.perform(core, bus)?;
+            }
+            effect.commit(core);
+            return Ok(());
+        };
+        let base = core.a(u32::from(self.base));
+        let moved = base.wrapping_add(self.offset as u32);
+        let post = self.mode == Mode::PostOffset;
+        let address = self.aligned(core, if post { base } else { moved }, 64)?;
+        let data = usize::from(self.data & 31);
+        if matches!(self.kind, Kind::Load(_)) {
+            core.regs.vec[data] = Vec512::from_bytes(core.load::<64>(bus, address)?);
+        } else {
+            let bytes = *core.regs.vec[data].bytes();
+            core.store(bus, address, &bytes)?;
+        }
+        if post {
+            core.set_a(u32::from(self.base), moved);
+        }
+        Ok(())
     }
 
     fn aligned(&self, core: &mut Core, address: u32, size: u32) -> Result<u32, Box<Fault>> {
@@ -569,6 +604,24 @@ fn element_bytes(
         _ => out = core.load::<32>(bus, address)?,
     }
     Ok(out)
+}
+
+impl Effect {
+    /// Writes the results to the registers.
+    pub(super) fn commit(&self, core: &mut Core) {
+        if let Some((n, value)) = self.vec {
+            core.regs.vec[usize::from(n & 31)] = value;
+        }
+        if let Some((n, value)) = self.vbool {
+            core.regs.vbool[usize::from(n & 15)] = value;
+        }
+        if let Some((n, value)) = self.valign {
+            core.regs.valign[usize::from(n & 3)] = value;
+        }
+        if let Some((n, value)) = self.ar {
+            core.set_a(u32::from(n), value);
+        }
+    }
 }
 
 impl Write {

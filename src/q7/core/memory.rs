@@ -46,7 +46,7 @@ impl Q7Bus for NoBus {
 impl Core {
     /// The local bytes at `address`, if all of them are local.
     #[inline(always)]
-    fn local(&self, address: u32, length: usize) -> Option<&[u8]> {
+    pub(super) fn local(&self, address: u32, length: usize) -> Option<&[u8]> {
         let at = address.wrapping_sub(DRAM_BASE) as usize;
         if let Some(bytes) = self.dram.get(at..at + length) {
             return Some(bytes);
@@ -87,7 +87,7 @@ impl Core {
 
     #[cold]
     #[inline(never)]
-    fn store_far(
+    pub(super) fn store_far(
         &mut self,
         bus: &mut dyn Q7Bus,
         address: u32,
@@ -107,7 +107,7 @@ impl Core {
     }
 
     #[inline(never)]
-    fn bus_read(
+    pub(super) fn bus_read(
         &mut self,
         bus: &mut dyn Q7Bus,
         address: u32,
@@ -149,7 +149,9 @@ impl Core {
     /// Up to 16 instruction bytes at `pc`; fewer at the end of memory.
     pub(crate) fn fetch(&mut self, bus: &mut dyn Q7Bus, pc: u32) -> Result<Vec<u8>, Box<Fault>> {
         let at = pc as usize;
-        if let Some(bytes) = self.iram.get(at..self.iram.len().min(at + 16)).filter(|b| !b.is_empty()) {
+        if let Some(bytes) =
+            self.iram.get(at..self.iram.len().min(at + 16)).filter(|b| !b.is_empty())
+        {
             return Ok(bytes.to_vec());
         }
         // Never read past what the instruction needs: the next byte may not exist.

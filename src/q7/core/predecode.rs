@@ -7,7 +7,7 @@ use crate::q7::codec::{self, Bundle, Op};
 
 use super::scalar::{ScalarOp, by_mnemonic};
 use super::timing;
-use super::vector::{self, VectorBundle};
+use super::vector::{self, Single, VectorBundle};
 use super::{Core, CoreConfig, Fault, Q7Bus};
 
 /// No instruction at that place yet.
@@ -50,6 +50,7 @@ pub(super) const UNUSED: u8 = 255;
 pub struct Code {
     pub(super) insns: Vec<Insn>,
     pub(super) bundles: Vec<VectorBundle>,
+    pub(super) singles: Vec<Single>,
     pub(super) errors: Vec<Error>,
     /// Index by address for the instruction RAM, grown as needed.
     by_address: Vec<u32>,
@@ -125,6 +126,13 @@ impl Code {
         }
         match vector::lower(bundle, config) {
             Ok(vector) => {
+                if let Some(single) = vector.single() {
+                    self.singles.push(single);
+                    let mut insn = empty(pc, length);
+                    insn.op = ScalarOp::Single;
+                    insn.imm = self.singles.len() as i32 - 1;
+                    return insn;
+                }
                 self.bundles.push(vector);
                 let mut insn = empty(pc, length);
                 insn.op = ScalarOp::Bundle;

@@ -130,6 +130,8 @@ pub enum ScalarOp {
     Halt,
     /// A bundle; `imm` is its index.
     Bundle,
+    /// A bundle with one operation that needs no more than registers; `imm` is its index.
+    Single,
     /// Decoding failed or the operation has no published meaning; `imm` is the index of the error.
     Fail,
 }

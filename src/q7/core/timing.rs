@@ -68,7 +68,9 @@ pub fn result_stage(mnemonic: &str) -> u8 {
     if starts(&["recipqli"]) {
         return 13;
     }
-    if starts(&["recip0", "rsqrt0", "sqrt0", "nexp0", "div0", "mksadj", "mkdadj", "trunc", "utrunc", "fi"]) {
+    if starts(&[
+        "recip0", "rsqrt0", "sqrt0", "nexp0", "div0", "mksadj", "mkdadj", "trunc", "utrunc", "fi",
+    ]) {
         return 12;
     }
     if starts(&["float", "ufloat", "cvt"]) {

@@ -8,7 +8,9 @@ use crate::q7::codec::{Bundle, Op, special};
 use crate::q7::ops::{self, OpFn, OpOut, SlotOperands, Writes};
 use crate::q7::regs::Vec512;
 
+use super::exec::{End, Flow};
 use super::loadstore::{self, Effect, MemoryOp};
+use super::predecode::Insn;
 use super::{Cause, Core, CoreConfig, Fault, Q7Bus, timing};
 
 /// Results of the slots of one bundle before the commit.
@@ -36,11 +38,23 @@ pub(super) enum Action {
     Value(Box<Value>),
     Memory(MemoryOp),
     /// `addi` in a slot.
-    AddImmediate { to: u8, from: u8, value: u32 },
+    AddImmediate {
+        to: u8,
+        from: u8,
+        value: u32,
+    },
     /// Broadcast of the low bytes of an address register.
-    Broadcast { to: u8, from: u8, bytes: u8 },
+    Broadcast {
+        to: u8,
+        from: u8,
+        bytes: u8,
+    },
     /// Broadcast of a constant.
-    Constant { to: u8, value: u16, bytes: u8 },
+    Constant {
+        to: u8,
+        value: u16,
+        bytes: u8,
+    },
     /// The sources lack a fact about an operation that decodes.
     Missing(Box<Error>),
 }
@@ -55,6 +69,41 @@ pub(super) struct VectorBundle {
     writes: SmallVec<[(u8, u8); 4]>,
     /// Whether the vector unit must be enabled.
     vision: bool,
+}
+
+/// A bundle with one value operation whose only result is a vector register: the common case, kept
+/// in fixed arrays.
+#[derive(Clone, Debug)]
+pub(super) struct Single {
+    function: OpFn,
+    operands: SlotOperands,
+    /// Scoreboard index and stage; unused entries name the index that is always ready.
+    reads: [(u8, u8); 4],
+    to: u8,
+    stage: u8,
+}
+
+/// A scoreboard index that nothing writes.
+const ALWAYS_READY: u8 = timing::SLOTS as u8 - 1;
+
+impl VectorBundle {
+    /// The bundle as a [`Single`], if it is one.
+    pub(super) fn single(&self) -> Option<Single> {
+        let [Action::Value(value)] = self.actions.as_slice() else { return None };
+        let w = &value.writes;
+        let only_vec = w.vec != ops::NONE
+            && [w.vec2, w.vbool, w.ar, w.pr].iter().all(|&at| at == ops::NONE)
+            && !w.flags
+            && !w.fp_state;
+        let [(slot, stage)] = *self.writes.as_slice() else { return None };
+        if !only_vec || !value.ar_in.is_empty() || self.reads.len() > 4 || slot < timing::VEC {
+            return None;
+        }
+        let mut reads = [(ALWAYS_READY, 0); 4];
+        reads[..self.reads.len()].copy_from_slice(&self.reads);
+        let to = slot - timing::VEC;
+        Some(Single { function: value.function, operands: value.operands, reads, to, stage })
+    }
 }
 
 /// Scoreboard index of a register.
@@ -238,8 +287,32 @@ impl Core {
         }
     }
 
-    /// Executes a bundle at `pc`.
+    /// Executes a [`Single`].
     #[inline(always)]
+    pub(super) fn single(
+        &mut self,
+        single: &Single,
+        insn: &Insn,
+        now: &mut i64,
+    ) -> Result<Flow, End> {
+        let mut cycle = *now;
+        for (slot, stage) in single.reads {
+            cycle = cycle.max(self.ready[usize::from(slot)] - i64::from(stage));
+        }
+        *now = cycle + 1;
+        if self.plain[usize::from(special::sr::CPENABLE)] & 2 == 0 {
+            self.pc = insn.pc;
+            return self.exception(Cause::Coprocessor1, insn.pc).map_err(End::Fault);
+        }
+        let out = &mut self.scratch.out[0];
+        (single.function)(&self.regs, &single.operands, out);
+        self.regs.vec[usize::from(single.to & 31)] = out.vec[0];
+        self.ready[usize::from(timing::VEC + (single.to & 31))] = cycle + i64::from(single.stage);
+        Ok(Flow::Next)
+    }
+
+    /// Executes a bundle at `pc`.
+    #[inline(never)]
     pub(super) fn execute_bundle(
         &mut self,
         bundle: &VectorBundle,
@@ -264,6 +337,10 @@ impl Core {
                 out.commit(&value.writes, &operands, &mut self.regs);
                 let ar = out.ar;
                 self.commit_ar(value, ar);
+            }
+            [Action::Memory(op)] => {
+                self.pc = pc;
+                op.run_alone(self, bus)?;
             }
             actions => {
                 self.pc = pc;
@@ -300,11 +377,7 @@ impl Core {
     }
 
     #[inline(never)]
-    fn execute_slots(
-        &mut self,
-        actions: &[Action],
-        bus: &mut dyn Q7Bus,
-    ) -> Result<(), Box<Fault>> {
+    fn execute_slots(&mut self, actions: &[Action], bus: &mut dyn Q7Bus) -> Result<(), Box<Fault>> {
         // Everything is read before anything is written.
         for (at, action) in actions.iter().enumerate().take(5) {
             match action {
@@ -327,14 +400,16 @@ impl Core {
                         2 => Vec512::splat16(from as u16),
                         _ => Vec512::splat32(from),
                     };
-                    self.scratch.effects[at] = Effect { vec: Some((*to, vec)), ..Effect::default() };
+                    self.scratch.effects[at] =
+                        Effect { vec: Some((*to, vec)), ..Effect::default() };
                 }
                 Action::Constant { to, value, bytes } => {
                     let vec = match bytes {
                         1 => Vec512::splat8(*value as u8),
                         _ => Vec512::splat16(*value),
                     };
-                    self.scratch.effects[at] = Effect { vec: Some((*to, vec)), ..Effect::default() };
+                    self.scratch.effects[at] =
+                        Effect { vec: Some((*to, vec)), ..Effect::default() };
                 }
                 Action::Missing(error) => {
                     return Err(Box::new(Fault::Error { pc: self.pc, error: error.clone() }));
@@ -358,18 +433,7 @@ impl Core {
                 self.commit_ar(value, ar);
             } else {
                 let effect = self.scratch.effects[at];
-                if let Some((n, value)) = effect.vec {
-                    self.regs.vec[usize::from(n & 31)] = value;
-                }
-                if let Some((n, value)) = effect.vbool {
-                    self.regs.vbool[usize::from(n & 15)] = value;
-                }
-                if let Some((n, value)) = effect.valign {
-                    self.regs.valign[usize::from(n & 3)] = value;
-                }
-                if let Some((n, value)) = effect.ar {
-                    self.set_a(u32::from(n), value);
-                }
+                effect.commit(self);
             }
         }
         Ok(())
