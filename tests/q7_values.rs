@@ -9,6 +9,8 @@
 mod golden;
 #[path = "q7_values/model.rs"]
 mod model;
+#[path = "q7_values/speed.rs"]
+mod speed;
 
 use tpbemu::q7::ops::{self, OpDef, OpOut, SlotOperands};
 use tpbemu::q7::regs::{RegFile, Vec512};
@@ -43,13 +45,15 @@ pub struct Inputs {
     pub old_vbool: u64,
     /// Rounding mode.
     pub mode: u32,
+    /// Mask all flags, which lets operations take their shortcuts.
+    pub gated: bool,
 }
 
 impl Bench {
     /// Runs `def` once on fresh registers.
     pub fn run(def: &OpDef, inputs: &Inputs) -> Bench {
         use ops::{Access, File};
-        let mut regs = RegFile { fcr: inputs.mode, fsr_gated: false, ..RegFile::default() };
+        let mut regs = RegFile { fcr: inputs.mode, fsr_gated: inputs.gated, ..RegFile::default() };
         let mut operands = SlotOperands::default();
         let (mut vecs, mut preds, mut scalars) =
             (inputs.vecs.iter(), inputs.preds.iter(), inputs.scalars.iter());

@@ -4,6 +4,7 @@
 //! lanes (of a predicated form: over all its active lanes). (wiki: isa/ref/b02-vec-alu-fp,
 //! isa/core/fp-sub-isa)
 
+use super::fastfp::{self, Host};
 use super::shape::*;
 use super::softfloat::{self as sf, F16, F32, Format};
 use super::{OpDef, SlotOperands};
@@ -103,6 +104,78 @@ macro_rules! fp3 {
         }
         exec
     }};
+}
+
+/// [`fp2`] with a host shortcut for numbers.
+macro_rules! fast2 {
+    ($f:ty, $p:literal, |$a:ident, $b:ident, $mode:ident| $e:expr, host: |$x:ident, $y:ident| $h:expr) => {{
+        fn exec(r: &RegFile, o: &SlotOperands, out: &mut Out) {
+            const SLOW: super::OpFn = fp2!($f, $p, |$a, $b, $mode| $e);
+            if !fastfp::allowed(r) {
+                return SLOW(r, o, out);
+            }
+            let (a, b) = (r.v(o, 1), r.v(o, 2));
+            if !<$f>::two(&mut out.vec[0], a, b, |$x, $y| $h) {
+                redo_nans::<$f>(&mut out.vec[0], |i| {
+                    let ($a, $b, $mode) = (<$f>::get(a, i), <$f>::get(b, i), sf::RNE);
+                    $e
+                });
+            }
+            finish_fast::<$f>(r, o, out, $p);
+        }
+        exec
+    }};
+}
+
+/// `vt = c + vs * vr` or `c - vs * vr` with a host shortcut; `$c` is the addend register. `$always` says
+/// that the operation ignores FCR.
+macro_rules! fused {
+    ($f:ty, $p:literal, negate: $negate:literal, always: $always:literal, addend: $c:expr, $slow:expr) => {{
+        fn exec(r: &RegFile, o: &SlotOperands, out: &mut Out) {
+            const SLOW: super::OpFn = $slow;
+            let addend: fn(&RegFile, &SlotOperands) -> Vec512 = $c;
+            if !($always || fastfp::allowed(r)) {
+                return SLOW(r, o, out);
+            }
+            let (c, a, b) = (addend(r, o), r.v(o, 1), r.v(o, 2));
+            if !<$f>::fused(&mut out.vec[0], &c, a, b, $negate) {
+                redo_nans::<$f>(&mut out.vec[0], |i| {
+                    sf::fma::<$f>(
+                        <$f>::get(&c, i),
+                        <$f>::get(a, i),
+                        <$f>::get(b, i),
+                        $negate,
+                        sf::RNE,
+                    )
+                });
+            }
+            finish_fast::<$f>(r, o, out, $p);
+        }
+        exec
+    }};
+}
+
+/// Replaces the lanes in which the host made a NaN.
+fn redo_nans<F: Lanes>(d: &mut Vec512, lane: impl Fn(usize) -> sf::Flagged) {
+    for i in 0..F::N {
+        if sf::is_nan::<F>(F::get(d, i)) {
+            F::set(d, i, lane(i).0);
+        }
+    }
+}
+
+/// Merge and flags after a host shortcut.
+#[inline(always)]
+pub(super) fn finish_fast<F: Lanes>(
+    r: &RegFile,
+    o: &SlotOperands,
+    out: &mut Out,
+    predicate: usize,
+) {
+    out.flags = 0;
+    if predicate != 0 {
+        merge(&mut out.vec[0], r.v(o, 0), r.vb(o, predicate), F::FIELD);
+    }
 }
 
 /// `vt = f(vr, mode)`.
@@ -222,106 +295,226 @@ pub(super) static OPS: &[OpDef] = &[
     op("ivp_negnxf16t", VM_VB, predicated!(2, 2, lanes1!(u16s, u16s_mut, |a| a ^ 0x8000))),
     op("ivp_negn_2xf32t", VM_VB, predicated!(4, 2, lanes1!(u32s, u32s_mut, |a| a ^ 0x8000_0000))),
     // vs + vr, vs - vr, vs * vr
-    fop("ivp_addnxf16", V_VV, fp2!(F16, 0, |a, b, m| sf::add::<F16>(a, b, m))),
-    fop("ivp_addnxf16t", VM_VVB, fp2!(F16, 3, |a, b, m| sf::add::<F16>(a, b, m))),
-    fop("add.h", V_VV, fp2!(F16, 0, |a, b, m| sf::add::<F16>(a, b, m))),
-    fop("ivp_addn_2xf32", V_VV, fp2!(F32, 0, |a, b, m| sf::add::<F32>(a, b, m))),
-    fop("ivp_addn_2xf32t", VM_VVB, fp2!(F32, 3, |a, b, m| sf::add::<F32>(a, b, m))),
-    fop("add.s", V_VV, fp2!(F32, 0, |a, b, m| sf::add::<F32>(a, b, m))),
-    fop("ivp_subnxf16", V_VV, fp2!(F16, 0, |a, b, m| sf::sub::<F16>(a, b, m))),
-    fop("ivp_subnxf16t", VM_VVB, fp2!(F16, 3, |a, b, m| sf::sub::<F16>(a, b, m))),
-    fop("sub.h", V_VV, fp2!(F16, 0, |a, b, m| sf::sub::<F16>(a, b, m))),
-    fop("ivp_subn_2xf32", V_VV, fp2!(F32, 0, |a, b, m| sf::sub::<F32>(a, b, m))),
-    fop("ivp_subn_2xf32t", VM_VVB, fp2!(F32, 3, |a, b, m| sf::sub::<F32>(a, b, m))),
-    fop("sub.s", V_VV, fp2!(F32, 0, |a, b, m| sf::sub::<F32>(a, b, m))),
-    fop("ivp_mulnxf16", V_VV, fp2!(F16, 0, |a, b, m| sf::mul::<F16>(a, b, m))),
-    fop("ivp_mulnxf16t", VM_VVB, fp2!(F16, 3, |a, b, m| sf::mul::<F16>(a, b, m))),
-    fop("mul.h", V_VV, fp2!(F16, 0, |a, b, m| sf::mul::<F16>(a, b, m))),
-    fop("ivp_muln_2xf32", V_VV, fp2!(F32, 0, |a, b, m| sf::mul::<F32>(a, b, m))),
-    fop("ivp_muln_2xf32t", VM_VVB, fp2!(F32, 3, |a, b, m| sf::mul::<F32>(a, b, m))),
-    fop("mul.s", V_VV, fp2!(F32, 0, |a, b, m| sf::mul::<F32>(a, b, m))),
+    fop(
+        "ivp_addnxf16",
+        V_VV,
+        fast2!(F16, 0, |a, b, m| sf::add::<F16>(a, b, m), host: |x, y| x + y),
+    ),
+    fop(
+        "ivp_addnxf16t",
+        VM_VVB,
+        fast2!(F16, 3, |a, b, m| sf::add::<F16>(a, b, m), host: |x, y| x + y),
+    ),
+    fop("add.h", V_VV, fast2!(F16, 0, |a, b, m| sf::add::<F16>(a, b, m), host: |x, y| x + y)),
+    fop(
+        "ivp_addn_2xf32",
+        V_VV,
+        fast2!(F32, 0, |a, b, m| sf::add::<F32>(a, b, m), host: |x, y| x + y),
+    ),
+    fop(
+        "ivp_addn_2xf32t",
+        VM_VVB,
+        fast2!(F32, 3, |a, b, m| sf::add::<F32>(a, b, m), host: |x, y| x + y),
+    ),
+    fop("add.s", V_VV, fast2!(F32, 0, |a, b, m| sf::add::<F32>(a, b, m), host: |x, y| x + y)),
+    fop(
+        "ivp_subnxf16",
+        V_VV,
+        fast2!(F16, 0, |a, b, m| sf::sub::<F16>(a, b, m), host: |x, y| x - y),
+    ),
+    fop(
+        "ivp_subnxf16t",
+        VM_VVB,
+        fast2!(F16, 3, |a, b, m| sf::sub::<F16>(a, b, m), host: |x, y| x - y),
+    ),
+    fop("sub.h", V_VV, fast2!(F16, 0, |a, b, m| sf::sub::<F16>(a, b, m), host: |x, y| x - y)),
+    fop(
+        "ivp_subn_2xf32",
+        V_VV,
+        fast2!(F32, 0, |a, b, m| sf::sub::<F32>(a, b, m), host: |x, y| x - y),
+    ),
+    fop(
+        "ivp_subn_2xf32t",
+        VM_VVB,
+        fast2!(F32, 3, |a, b, m| sf::sub::<F32>(a, b, m), host: |x, y| x - y),
+    ),
+    fop("sub.s", V_VV, fast2!(F32, 0, |a, b, m| sf::sub::<F32>(a, b, m), host: |x, y| x - y)),
+    fop(
+        "ivp_mulnxf16",
+        V_VV,
+        fast2!(F16, 0, |a, b, m| sf::mul::<F16>(a, b, m), host: |x, y| x * y),
+    ),
+    fop(
+        "ivp_mulnxf16t",
+        VM_VVB,
+        fast2!(F16, 3, |a, b, m| sf::mul::<F16>(a, b, m), host: |x, y| x * y),
+    ),
+    fop("mul.h", V_VV, fast2!(F16, 0, |a, b, m| sf::mul::<F16>(a, b, m), host: |x, y| x * y)),
+    fop(
+        "ivp_muln_2xf32",
+        V_VV,
+        fast2!(F32, 0, |a, b, m| sf::mul::<F32>(a, b, m), host: |x, y| x * y),
+    ),
+    fop(
+        "ivp_muln_2xf32t",
+        VM_VVB,
+        fast2!(F32, 3, |a, b, m| sf::mul::<F32>(a, b, m), host: |x, y| x * y),
+    ),
+    fop("mul.s", V_VV, fast2!(F32, 0, |a, b, m| sf::mul::<F32>(a, b, m), host: |x, y| x * y)),
     // vt + vs * vr
-    fop("ivp_mulanxf16", VM_VV, fp3!(F16, 0, |c, a, b, m| sf::fma::<F16>(c, a, b, false, m))),
-    fop("ivp_mulanxf16t", VM_VVB, fp3!(F16, 3, |c, a, b, m| sf::fma::<F16>(c, a, b, false, m))),
-    fop("madd.h", VM_VV, fp3!(F16, 0, |c, a, b, m| sf::fma::<F16>(c, a, b, false, m))),
-    fop("ivp_mulan_2xf32", VM_VV, fp3!(F32, 0, |c, a, b, m| sf::fma::<F32>(c, a, b, false, m))),
-    fop("ivp_mulan_2xf32t", VM_VVB, fp3!(F32, 3, |c, a, b, m| sf::fma::<F32>(c, a, b, false, m))),
-    fop("madd.s", VM_VV, fp3!(F32, 0, |c, a, b, m| sf::fma::<F32>(c, a, b, false, m))),
+    fop(
+        "ivp_mulanxf16",
+        VM_VV,
+        fused!(F16, 0, negate: false, always: false, addend: |r, o| *r.v(o, 0), fp3!(F16, 0, |c, a, b, m| sf::fma::<F16>(c, a, b, false, m))),
+    ),
+    fop(
+        "ivp_mulanxf16t",
+        VM_VVB,
+        fused!(F16, 3, negate: false, always: false, addend: |r, o| *r.v(o, 0), fp3!(F16, 3, |c, a, b, m| sf::fma::<F16>(c, a, b, false, m))),
+    ),
+    fop(
+        "madd.h",
+        VM_VV,
+        fused!(F16, 0, negate: false, always: false, addend: |r, o| *r.v(o, 0), fp3!(F16, 0, |c, a, b, m| sf::fma::<F16>(c, a, b, false, m))),
+    ),
+    fop(
+        "ivp_mulan_2xf32",
+        VM_VV,
+        fused!(F32, 0, negate: false, always: false, addend: |r, o| *r.v(o, 0), fp3!(F32, 0, |c, a, b, m| sf::fma::<F32>(c, a, b, false, m))),
+    ),
+    fop(
+        "ivp_mulan_2xf32t",
+        VM_VVB,
+        fused!(F32, 3, negate: false, always: false, addend: |r, o| *r.v(o, 0), fp3!(F32, 3, |c, a, b, m| sf::fma::<F32>(c, a, b, false, m))),
+    ),
+    fop(
+        "madd.s",
+        VM_VV,
+        fused!(F32, 0, negate: false, always: false, addend: |r, o| *r.v(o, 0), fp3!(F32, 0, |c, a, b, m| sf::fma::<F32>(c, a, b, false, m))),
+    ),
     // vt - vs * vr
-    fop("ivp_mulsnxf16", VM_VV, fp3!(F16, 0, |c, a, b, m| sf::fma::<F16>(c, a, b, true, m))),
-    fop("ivp_mulsnxf16t", VM_VVB, fp3!(F16, 3, |c, a, b, m| sf::fma::<F16>(c, a, b, true, m))),
-    fop("msub.h", VM_VV, fp3!(F16, 0, |c, a, b, m| sf::fma::<F16>(c, a, b, true, m))),
-    fop("ivp_mulsn_2xf32", VM_VV, fp3!(F32, 0, |c, a, b, m| sf::fma::<F32>(c, a, b, true, m))),
-    fop("ivp_mulsn_2xf32t", VM_VVB, fp3!(F32, 3, |c, a, b, m| sf::fma::<F32>(c, a, b, true, m))),
-    fop("msub.s", VM_VV, fp3!(F32, 0, |c, a, b, m| sf::fma::<F32>(c, a, b, true, m))),
+    fop(
+        "ivp_mulsnxf16",
+        VM_VV,
+        fused!(F16, 0, negate: true, always: false, addend: |r, o| *r.v(o, 0), fp3!(F16, 0, |c, a, b, m| sf::fma::<F16>(c, a, b, true, m))),
+    ),
+    fop(
+        "ivp_mulsnxf16t",
+        VM_VVB,
+        fused!(F16, 3, negate: true, always: false, addend: |r, o| *r.v(o, 0), fp3!(F16, 3, |c, a, b, m| sf::fma::<F16>(c, a, b, true, m))),
+    ),
+    fop(
+        "msub.h",
+        VM_VV,
+        fused!(F16, 0, negate: true, always: false, addend: |r, o| *r.v(o, 0), fp3!(F16, 0, |c, a, b, m| sf::fma::<F16>(c, a, b, true, m))),
+    ),
+    fop(
+        "ivp_mulsn_2xf32",
+        VM_VV,
+        fused!(F32, 0, negate: true, always: false, addend: |r, o| *r.v(o, 0), fp3!(F32, 0, |c, a, b, m| sf::fma::<F32>(c, a, b, true, m))),
+    ),
+    fop(
+        "ivp_mulsn_2xf32t",
+        VM_VVB,
+        fused!(F32, 3, negate: true, always: false, addend: |r, o| *r.v(o, 0), fp3!(F32, 3, |c, a, b, m| sf::fma::<F32>(c, a, b, true, m))),
+    ),
+    fop(
+        "msub.s",
+        VM_VV,
+        fused!(F32, 0, negate: true, always: false, addend: |r, o| *r.v(o, 0), fp3!(F32, 0, |c, a, b, m| sf::fma::<F32>(c, a, b, true, m))),
+    ),
     // the same, nearest even and without flags
     op(
         "ivp_mulannxf16",
         VM_VV,
-        fp3!(F16, 0, |c, a, b, _m| silent(sf::fma::<F16>(c, a, b, false, sf::RNE))),
+        fused!(F16, 0, negate: false, always: true, addend: |r, o| *r.v(o, 0), fp3!(F16, 0, |c, a, b, _m| silent(sf::fma::<F16>(c, a, b, false, sf::RNE)))),
     ),
     op(
         "ivp_mulannxf16t",
         VM_VVB,
-        fp3!(F16, 3, |c, a, b, _m| silent(sf::fma::<F16>(c, a, b, false, sf::RNE))),
+        fused!(F16, 3, negate: false, always: true, addend: |r, o| *r.v(o, 0), fp3!(F16, 3, |c, a, b, _m| silent(sf::fma::<F16>(c, a, b, false, sf::RNE)))),
     ),
     op(
         "maddn.h",
         VM_VV,
-        fp3!(F16, 0, |c, a, b, _m| silent(sf::fma::<F16>(c, a, b, false, sf::RNE))),
+        fused!(F16, 0, negate: false, always: true, addend: |r, o| *r.v(o, 0), fp3!(F16, 0, |c, a, b, _m| silent(sf::fma::<F16>(c, a, b, false, sf::RNE)))),
     ),
     op(
         "ivp_mulann_2xf32",
         VM_VV,
-        fp3!(F32, 0, |c, a, b, _m| silent(sf::fma::<F32>(c, a, b, false, sf::RNE))),
+        fused!(F32, 0, negate: false, always: true, addend: |r, o| *r.v(o, 0), fp3!(F32, 0, |c, a, b, _m| silent(sf::fma::<F32>(c, a, b, false, sf::RNE)))),
     ),
     op(
         "ivp_mulann_2xf32t",
         VM_VVB,
-        fp3!(F32, 3, |c, a, b, _m| silent(sf::fma::<F32>(c, a, b, false, sf::RNE))),
+        fused!(F32, 3, negate: false, always: true, addend: |r, o| *r.v(o, 0), fp3!(F32, 3, |c, a, b, _m| silent(sf::fma::<F32>(c, a, b, false, sf::RNE)))),
     ),
     op(
         "maddn.s",
         VM_VV,
-        fp3!(F32, 0, |c, a, b, _m| silent(sf::fma::<F32>(c, a, b, false, sf::RNE))),
+        fused!(F32, 0, negate: false, always: true, addend: |r, o| *r.v(o, 0), fp3!(F32, 0, |c, a, b, _m| silent(sf::fma::<F32>(c, a, b, false, sf::RNE)))),
     ),
     op(
         "ivp_mulsnnxf16",
         VM_VV,
-        fp3!(F16, 0, |c, a, b, _m| silent(sf::fma::<F16>(c, a, b, true, sf::RNE))),
+        fused!(F16, 0, negate: true, always: true, addend: |r, o| *r.v(o, 0), fp3!(F16, 0, |c, a, b, _m| silent(sf::fma::<F16>(c, a, b, true, sf::RNE)))),
     ),
     op(
         "ivp_mulsnnxf16t",
         VM_VVB,
-        fp3!(F16, 3, |c, a, b, _m| silent(sf::fma::<F16>(c, a, b, true, sf::RNE))),
+        fused!(F16, 3, negate: true, always: true, addend: |r, o| *r.v(o, 0), fp3!(F16, 3, |c, a, b, _m| silent(sf::fma::<F16>(c, a, b, true, sf::RNE)))),
     ),
     op(
         "msubn.h",
         VM_VV,
-        fp3!(F16, 0, |c, a, b, _m| silent(sf::fma::<F16>(c, a, b, true, sf::RNE))),
+        fused!(F16, 0, negate: true, always: true, addend: |r, o| *r.v(o, 0), fp3!(F16, 0, |c, a, b, _m| silent(sf::fma::<F16>(c, a, b, true, sf::RNE)))),
     ),
     op(
         "ivp_mulsnn_2xf32",
         VM_VV,
-        fp3!(F32, 0, |c, a, b, _m| silent(sf::fma::<F32>(c, a, b, true, sf::RNE))),
+        fused!(F32, 0, negate: true, always: true, addend: |r, o| *r.v(o, 0), fp3!(F32, 0, |c, a, b, _m| silent(sf::fma::<F32>(c, a, b, true, sf::RNE)))),
     ),
     op(
         "ivp_mulsnn_2xf32t",
         VM_VVB,
-        fp3!(F32, 3, |c, a, b, _m| silent(sf::fma::<F32>(c, a, b, true, sf::RNE))),
+        fused!(F32, 3, negate: true, always: true, addend: |r, o| *r.v(o, 0), fp3!(F32, 3, |c, a, b, _m| silent(sf::fma::<F32>(c, a, b, true, sf::RNE)))),
     ),
     op(
         "msubn.s",
         VM_VV,
-        fp3!(F32, 0, |c, a, b, _m| silent(sf::fma::<F32>(c, a, b, true, sf::RNE))),
+        fused!(F32, 0, negate: true, always: true, addend: |r, o| *r.v(o, 0), fp3!(F32, 0, |c, a, b, _m| silent(sf::fma::<F32>(c, a, b, true, sf::RNE)))),
     ),
     // 1 - vs * vr
-    fop("ivp_mulsonenxf16", V_VV, fp2!(F16, 0, |a, b, m| mul_sub_one::<F16>(a, b, m))),
-    fop("ivp_mulsonenxf16t", VM_VVB, fp2!(F16, 3, |a, b, m| mul_sub_one::<F16>(a, b, m))),
-    fop("mulsone.h", V_VV, fp2!(F16, 0, |a, b, m| mul_sub_one::<F16>(a, b, m))),
-    fop("ivp_mulsonen_2xf32", V_VV, fp2!(F32, 0, |a, b, m| mul_sub_one::<F32>(a, b, m))),
-    fop("ivp_mulsonen_2xf32t", VM_VVB, fp2!(F32, 3, |a, b, m| mul_sub_one::<F32>(a, b, m))),
-    fop("mulsone.s", V_VV, fp2!(F32, 0, |a, b, m| mul_sub_one::<F32>(a, b, m))),
+    fop(
+        "ivp_mulsonenxf16",
+        V_VV,
+        fused!(F16, 0, negate: true, always: false, addend: |_, _| Vec512::splat16(0x3c00), fp2!(F16, 0, |a, b, m| mul_sub_one::<F16>(a, b, m))),
+    ),
+    fop(
+        "ivp_mulsonenxf16t",
+        VM_VVB,
+        fused!(F16, 3, negate: true, always: false, addend: |_, _| Vec512::splat16(0x3c00), fp2!(F16, 3, |a, b, m| mul_sub_one::<F16>(a, b, m))),
+    ),
+    fop(
+        "mulsone.h",
+        V_VV,
+        fused!(F16, 0, negate: true, always: false, addend: |_, _| Vec512::splat16(0x3c00), fp2!(F16, 0, |a, b, m| mul_sub_one::<F16>(a, b, m))),
+    ),
+    fop(
+        "ivp_mulsonen_2xf32",
+        V_VV,
+        fused!(F32, 0, negate: true, always: false, addend: |_, _| Vec512::splat32(0x3f80_0000), fp2!(F32, 0, |a, b, m| mul_sub_one::<F32>(a, b, m))),
+    ),
+    fop(
+        "ivp_mulsonen_2xf32t",
+        VM_VVB,
+        fused!(F32, 3, negate: true, always: false, addend: |_, _| Vec512::splat32(0x3f80_0000), fp2!(F32, 3, |a, b, m| mul_sub_one::<F32>(a, b, m))),
+    ),
+    fop(
+        "mulsone.s",
+        V_VV,
+        fused!(F32, 0, negate: true, always: false, addend: |_, _| Vec512::splat32(0x3f80_0000), fp2!(F32, 0, |a, b, m| mul_sub_one::<F32>(a, b, m))),
+    ),
     // extrema
     fop("ivp_maxnxf16", V_VV, fp2!(F16, 0, |a, b, _m| sf::max::<F16>(a, b))),
     fop("ivp_maxnxf16t", VM_VVB, fp2!(F16, 3, |a, b, _m| sf::max::<F16>(a, b))),

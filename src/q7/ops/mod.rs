@@ -8,6 +8,7 @@
 
 mod alu;
 mod convert;
+mod fastfp;
 mod flag;
 mod fp;
 mod misc;
@@ -93,7 +94,8 @@ pub struct OpOut {
     pub ar: u32,
     /// b32_pr result, also the new FCR (low half) and FSR (high half) for [`Writes::fp_state`].
     pub pr: u64,
-    /// Raw FSR flags raised, before gating. Every operation with [`Writes::flags`] sets this.
+    /// Raw FSR flags raised, before gating. Every operation with [`Writes::flags`] sets this; it may leave
+    /// out flags when FSR can observe none at all.
     pub flags: u32,
 }
 
@@ -116,6 +118,8 @@ pub struct Writes {
     pub flags: bool,
     /// Whether FCR and FSR are replaced from [`OpOut::pr`].
     pub fp_state: bool,
+    /// Whether the only destination is the vector of operand 0, by far the most common shape.
+    pub plain: bool,
 }
 
 /// No operand.
@@ -133,6 +137,7 @@ impl Writes {
             fs: NONE,
             flags: false,
             fp_state: false,
+            plain: false,
         };
         let mut i = 0;
         while i < operands.len() {
@@ -148,6 +153,7 @@ impl Writes {
             }
             i += 1;
         }
+        w.plain = w.vec == 0 && w.vec2 == NONE && w.vbool == NONE && w.ar == NONE && w.pr == NONE;
         w
     }
 }
@@ -199,6 +205,10 @@ impl OpOut {
     /// Writes the results into `regs`. AR results stay in [`OpOut::ar`] for the core.
     #[inline(always)]
     pub fn commit(&self, writes: &Writes, operands: &SlotOperands, regs: &mut RegFile) {
+        if writes.plain {
+            regs.vec[operands.v[0] as usize % 32] = self.vec[0];
+            return;
+        }
         let at = |position: u8| operands.v[position as usize % 6] as usize;
         if writes.vec != NONE {
             regs.vec[at(writes.vec) % 32] = self.vec[0];

@@ -188,6 +188,7 @@ pub(super) const fn op(mnemonic: &'static str, operands: &'static [Operand], exe
 pub(super) const fn fop(mnemonic: &'static str, operands: &'static [Operand], exec: OpFn) -> OpDef {
     let mut writes = Writes::of(operands);
     writes.flags = true;
+    writes.plain = false;
     OpDef { mnemonic, operands, writes, semantics: Semantics::Exec(exec) }
 }
 
@@ -199,6 +200,7 @@ pub(super) const fn state_op(
 ) -> OpDef {
     let mut writes = Writes::of(operands);
     writes.fp_state = true;
+    writes.plain = false;
     OpDef { mnemonic, operands, writes, semantics: Semantics::Exec(exec) }
 }
 
@@ -211,6 +213,7 @@ pub(super) const fn fs_op(
 ) -> OpDef {
     let mut writes = Writes::of(operands);
     writes.fs = fs;
+    writes.plain = false;
     OpDef { mnemonic, operands, writes, semantics: Semantics::Exec(exec) }
 }
 

@@ -380,15 +380,24 @@ pub fn round_integral<F: Format>(x: u32, mode: u32, report_inexact: bool) -> Fla
     if is_nan::<F>(x) {
         return (x | F::QUIET, snan_flag::<F>(x));
     }
-    let field = (x >> F::M & F::EMAX) as i32;
-    if field >= F::BIAS + F::M as i32 {
+    let (sign, magnitude) = (x & F::SIGN, x & (F::SIGN - 1));
+    let exponent = (magnitude >> F::M) as i32 - F::BIAS;
+    if magnitude == 0 || exponent >= F::M as i32 {
         return (x, 0);
     }
-    let v = unpack::<F>(x);
-    let (kept, half, inexact) = split(u128::from(v.sig), (-v.exp) as u32);
-    let kept = kept + u128::from(rounds_up(mode, v.negative, kept & 1 == 1, half, inexact));
-    let (value, _) = round_pack::<F>(v.negative, 0, kept, RZ);
-    (value, if inexact && report_inexact { fcr::INEXACT } else { 0 })
+    // Below one only the comparison with one half matters; from one on, the fraction is a bit field and a
+    // carry out of the mantissa lands in the exponent as it should.
+    let (kept, unit, half, odd, inexact) = if exponent < 0 {
+        let half = magnitude.cmp(&((F::BIAS as u32 - 1) << F::M));
+        (0, (F::BIAS as u32) << F::M, half, false, true)
+    } else {
+        let unit = 1 << (F::M as i32 - exponent);
+        let rest = magnitude & (unit - 1);
+        (magnitude - rest, unit, rest.cmp(&(unit >> 1)), magnitude & unit != 0, rest != 0)
+    };
+    let up = inexact && rounds_up(mode, sign != 0, odd, half, true);
+    let value = kept + if up { unit } else { 0 };
+    (sign | value, if inexact && report_inexact { fcr::INEXACT } else { 0 })
 }
 
 /// fp16 to fp32, exact. A signalling NaN is quieted with Invalid; payloads move up by 13 bits.
