@@ -1,6 +1,10 @@
 //! The command line: one file per subcommand.
 
+mod asm;
+mod disasm;
+mod isa;
 mod run;
+mod validate;
 
 use std::process::ExitCode;
 
@@ -21,6 +25,14 @@ pub struct Cli {
 enum Command {
     /// Runs a program.
     Run(run::RunArgs),
+    /// Assembles program text into a container.
+    Asm(asm::AsmArgs),
+    /// Prints a program as text that assembles to the same words.
+    Disasm(disasm::DisasmArgs),
+    /// Checks every word of a program against the rules of its generation.
+    Validate(validate::ValidateArgs),
+    /// Prints what the instruction-set tables know.
+    Isa(isa::IsaArgs),
 }
 
 /// Parses the arguments, runs the subcommand and returns the process's exit code.
@@ -29,11 +41,26 @@ pub fn main() -> ExitCode {
     init_logging(cli.verbose);
     let result = match &cli.command {
         Command::Run(args) => run::main(args),
+        Command::Asm(args) => asm::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Disasm(args) => disasm::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Validate(args) => validate::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Isa(args) => isa::run(args).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {
         eprintln!("{error}");
         ExitCode::from(error.class.exit_code())
     })
+}
+
+/// Writes to standard output. A reader that went away is no error.
+fn print(text: &str) -> crate::error::Result<()> {
+    use std::io::Write;
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(crate::error::Error::io(std::path::Path::new("standard output"), &e))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn init_logging(verbose: u8) {

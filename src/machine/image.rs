@@ -96,14 +96,7 @@ impl Image {
                 }
             };
             let transfers = block_transfers(block, config).map_err(|e| e.or_at(&at()))?;
-            let queue = program.queues.get(block.queue).ok_or_else(|| {
-                Error::new(crate::ErrorClass::ProgramError, "block of an unknown queue")
-                    .or_at(&at())
-            })?;
-            let mut updates: Vec<Update> = block.on_done.iter().map(done_update).collect();
-            if let Some(s) = queue.semaphore {
-                updates.push(semaphore_add(s, 1));
-            }
+            let updates = block.on_done.iter().map(done_update).collect();
             image.blocks.push(Block { queue: block.queue, transfers, updates });
         }
         for stream in &program.streams {
@@ -175,7 +168,7 @@ fn decode(inst: Inst, engine: Engine, program: &Program, strict: bool) -> Result
         let sync = Sync::decode(inst.generation, program.v1_events8, &inst.events())?;
         return Ok(Word { inst, sync, kind });
     }
-    let check = validate(&inst, engine, strict);
+    let check = crate::isa::validate(&inst, engine, strict);
     let decoded = check.and_then(|()| decode_sync(&inst, program.v1_events8));
     let sync = match decoded {
         Ok(sync) => sync,
@@ -266,8 +259,4 @@ fn explicit_v1(inst: &Inst, sync: &mut Sync) -> Result<()> {
 /// The instruction in assembly syntax.
 pub fn disassemble(inst: &Inst) -> String {
     crate::isa::text::inst::print(inst.form(), &inst.bytes)
-}
-
-fn validate(_: &Inst, _: Engine, _: bool) -> Result<()> {
-    Ok(())
 }

@@ -11,6 +11,9 @@ use super::lex::{Kind, Token, lex_line};
 use super::link::{ALIASES, Part, dtype_of, immediate_form, printed_by_tensors};
 use super::syntax::{Span, SyntaxError, SyntaxResult, nearest};
 use super::value::{self, dtype_code, dtype_text, float_text, is_zero, le, register};
+use crate::isa::e::br_target_mode::{
+    IMMEDIATE as TARGET_ABSOLUTE, RELATIVE_IMMEDIATE as TARGET_RELATIVE,
+};
 use crate::isa::{
     EventsKind, FieldDef, FieldType, Generation, Layout, OpcodeDef, StructDef, opcode,
     opcode_by_name, opcode_table, struct_in,
@@ -49,10 +52,6 @@ pub enum LabelForm {
     /// Index of the word in its stream, 32 bits, at this offset (V1 SP).
     Index(usize),
 }
-
-/// Branch target modes (wiki: neuronx-runtime isa/instruction-record; mode 0 is OPEN).
-const TARGET_ABSOLUTE: u8 = 0;
-const TARGET_RELATIVE: u8 = 3;
 
 /// The generation whose names and rules `layout` has.
 pub fn generation_of(layout: Layout) -> Generation {

@@ -22,7 +22,7 @@ use super::model::Program;
 use crate::error::{Error, ErrorClass, Result};
 use crate::isa::text::expr::{Cursor, integer};
 use crate::isa::text::inst::{self, LabelForm, LabelUse};
-use crate::isa::text::lex::{Kind, Token, lex_line};
+use crate::isa::text::lex::{Kind, Token, is_name, lex_line};
 use crate::isa::text::sp;
 use crate::isa::text::syntax::{Span, SyntaxError, SyntaxResult, nearest};
 use crate::isa::{Engine, Generation, Layout};
@@ -314,6 +314,10 @@ impl<'f> Assembler<'f> {
 
     /// Refuses a name that expressions already know.
     fn new_name(&self, token: Token<'_>) -> SyntaxResult<()> {
+        if !is_name(token.text) {
+            let message = format!("`{}` cannot be a name: it means something else", token.text);
+            return Err(SyntaxError::new(token.span, message));
+        }
         if self.names.taken(token.text) {
             let message = format!("the name `{}` is taken", token.text);
             return Err(SyntaxError::new(token.span, message));
