@@ -480,7 +480,8 @@ fn vendor_simulator(op: &str, inputs: &Value, expect: &Value) -> Outcome {
         "sim.pcg32.constants" => {
             let mut one = Pcg32 { state: 1 };
             let mut zero = Pcg32 { state: 0 };
-            (one.next_u32(), zero.next_u32());
+            one.next_u32();
+            zero.next_u32();
             // The increment is the step from 0; the multiplier what a state of 1 adds to it.
             Got(json!({
                 "multiplier": format!("{:#X}", one.state.wrapping_sub(zero.state)).replace("0X", "0x"),

@@ -96,14 +96,7 @@ impl Image {
                 }
             };
             let transfers = block_transfers(block, config).map_err(|e| e.or_at(&at()))?;
-            let queue = program.queues.get(block.queue).ok_or_else(|| {
-                Error::new(crate::ErrorClass::ProgramError, "block of an unknown queue")
-                    .or_at(&at())
-            })?;
-            let mut updates: Vec<Update> = block.on_done.iter().map(done_update).collect();
-            if let Some(s) = queue.semaphore {
-                updates.push(semaphore_add(s, 1));
-            }
+            let updates = block.on_done.iter().map(done_update).collect();
             image.blocks.push(Block { queue: block.queue, transfers, updates });
         }
         for stream in &program.streams {

@@ -186,7 +186,7 @@ impl Machine {
         let mut memory = Memory::new(&config.geometry)?;
         let mut validity = options.check_unwritten.then(|| Validity::new(&config.geometry));
         for tensor in &program.tensors {
-            super::tensors::fill(tensor, &mut memory, &config.geometry, validity.as_mut())?;
+            super::tensors::fill(tensor, &mut memory, &config, validity.as_mut())?;
         }
         let total = ENGINE_STREAMS + image.queues.len();
         let streams: Vec<Stream> = Engine::ALL.iter().map(|&e| Stream::new(e, total)).collect();
@@ -291,6 +291,11 @@ impl Machine {
 
     /// The configuration.
     pub fn config(&self) -> &MachineConfig {
+        &self.config
+    }
+
+    /// The configuration, shared.
+    pub fn shared_config(&self) -> &Arc<MachineConfig> {
         &self.config
     }
 
@@ -1046,7 +1051,7 @@ impl Machine {
         if !self.race_pairs.insert((a.stream, a.pc, b.stream, b.pc)) {
             return;
         }
-        if crate::check::race::allowed(&self.program, &conflict, &self.config.geometry) {
+        if crate::check::race::allowed(&self.program, &conflict, &self.config) {
             return;
         }
         let earlier = self.location(a.stream, a.pc as usize);

@@ -108,6 +108,12 @@ functions! {
     MemsetZero = None, Some(130), "MemsetZero";
 }
 
+/// Constants as the vendor's model prints them, shorter than double precision could hold.
+#[expect(clippy::approx_constant, reason = "the printed digits, not the nearest double")]
+const ROOT_2: f64 = 1.414213562373095;
+#[expect(clippy::approx_constant, reason = "the printed digits, not the nearest double")]
+const TWO_OVER_ROOT_PI: f64 = 1.1283792;
+
 /// Logistic function and its complement, neither of which loses digits or overflows.
 fn sigmoid_pair(x: f64) -> (f64, f64) {
     (1.0 / (libm::exp(-x) + 1.0), 1.0 / (libm::exp(x) + 1.0))
@@ -231,7 +237,7 @@ impl ActFunc {
             Sin => sin(d),
             Arctan => libm::atan(d),
             Gelu | GeluApprxTanh | GeluApprxSigmoid | Silu | Mish if negative_infinity => -0.0,
-            Gelu => 0.5 * d * (libm::erf(d / 1.414213562373095) + 1.0),
+            Gelu => 0.5 * d * (libm::erf(d / ROOT_2) + 1.0),
             Mish => d * libm::tanh(softplus(d)),
             GeluApprxTanh => gelu_tanh(d),
             GeluApprxSigmoid => d * sigmoid_pair(1.702 * d).0,
@@ -246,7 +252,7 @@ impl ActFunc {
             DerivativeGeluApprxSigmoid => silu_slope(1.702 * d),
             DerivativeSilu => silu_slope(d),
             DerivativeGelu => derivative_gelu(d),
-            DerivativeErf => libm::exp(-d * d) * 1.1283792,
+            DerivativeErf => libm::exp(-d * d) * TWO_OVER_ROOT_PI,
             Reciprocal | LnPrime => 1.0 / d,
             AbsReciprocalSqrt => 1.0 / d.abs().sqrt(),
         };

@@ -203,7 +203,7 @@ impl DequantFormat {
     /// Illegal instruction when `src` is no whole number of units or the format has no such form.
     pub fn expand(self, group: bool, src: &[u32]) -> Result<Vec<u32>> {
         let (unit, out) = self.unit(group)?;
-        if src.len() % unit != 0 {
+        if !src.len().is_multiple_of(unit) {
             return Err(Error::illegal(
                 "dequant_element_count",
                 format!("{} source words are no multiple of {unit}", src.len()),
