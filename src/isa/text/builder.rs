@@ -76,6 +76,19 @@ impl Builder<'_> {
     /// An unknown or repeated name, a value that does not fit.
     pub(super) fn operand(&mut self, cursor: &mut Cursor<'_, '_>) -> SyntaxResult<()> {
         let key = cursor.ident("an operand `name=value`, a wait or an update")?;
+        if !cursor.is("=")
+            && let Some(field) = self.def.field("queue_name").filter(|f| !self.is_given(f.name))
+        {
+            // The profiler prints the queue of a DMA trigger without its key.
+            let range = range_of(field);
+            let name = key.text.as_bytes();
+            if name.len() >= range.len() {
+                return Err(SyntaxError::new(key.span, "the queue name is too long"));
+            }
+            self.given.push((field.name, key.span));
+            self.word[range.start..range.start + name.len()].copy_from_slice(name);
+            return Ok(());
+        }
         let name = ALIASES.iter().find(|a| a.0 == key.text).map_or(key.text, |a| a.1);
         let known = self.def.field(name).or_else(|| self.def.field(key.text));
         let Some(field) = known.filter(|f| f.offset != 0) else {
