@@ -1,8 +1,12 @@
 //! Published disassembly of published words: the text assembles to the bytes, and back.
 
+use std::path::{Path, PathBuf};
+
 use serde_json::Value;
 use tpbemu::isa::Layout;
 use tpbemu::isa::text::{hex, inst};
+use tpbemu::program::asm::{MemoryFiles, assemble, assemble_file};
+use tpbemu::program::{container, text};
 
 const GOLDEN: &str = include_str!("golden/golden_sync.json");
 
@@ -50,4 +54,45 @@ fn printed_instructions() {
     }
     println!("{run} run, {other} listed as not about text");
     assert_eq!(run, 4);
+}
+
+/// Every program text below `directory`.
+fn programs(directory: &Path) -> Vec<PathBuf> {
+    let mut out = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            out.extend(programs(&path));
+        } else if path.extension().is_some_and(|e| e == "tpb") {
+            out.push(path);
+        }
+    }
+    out.sort();
+    out
+}
+
+/// The example programs, as text, as containers, and disassembled.
+#[test]
+fn example_programs_round_trip() {
+    let paths = programs(&Path::new(env!("CARGO_MANIFEST_DIR")).join("programs"));
+    assert!(!paths.is_empty());
+    for path in &paths {
+        let program = assemble_file(path).unwrap_or_else(|e| panic!("{e}"));
+        let bytes = container::encode(&program).unwrap();
+        assert_eq!(container::decode(&bytes).unwrap(), program, "{}", path.display());
+        let (source, data) = text::to_text(&program);
+        assert!(!source.contains(".word64"), "{}", path.display());
+        let mut files = MemoryFiles::default();
+        files.0.extend(data.into_iter().map(|(name, bytes)| (name.into(), bytes)));
+        let again = assemble(Path::new("again.tpb"), &source, &files)
+            .unwrap_or_else(|e| panic!("{}\n{e}", path.display()));
+        let words = |p: &tpbemu::program::Program| -> Vec<_> {
+            p.streams.iter().map(|s| (s.engine, s.words.clone())).collect()
+        };
+        assert_eq!(words(&again), words(&program), "{}", path.display());
+        assert_eq!(again.v1_sp.words, program.v1_sp.words, "{}", path.display());
+        assert_eq!(again.tensors, program.tensors, "{}", path.display());
+        assert_eq!(again.queues, program.queues, "{}", path.display());
+    }
+    println!("{} programs", paths.len());
 }
