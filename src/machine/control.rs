@@ -8,7 +8,7 @@ use super::queue::Job;
 use super::run::{Machine, Post, read_register};
 use super::stream::RunState;
 use crate::error::{Error, ErrorClass, Result};
-use crate::isa::{Engine, Generation, Inst, f, op, op_v1};
+use crate::isa::{Generation, Inst, f, op, op_v1};
 use crate::machine::image::Kind;
 use crate::numeric::Dtype;
 use crate::sync::{Operand, SyncId, UpdateKind, When};
@@ -87,6 +87,10 @@ impl Machine {
         let period = self.time.period(self.streams[s].engine);
         let cycle = self.config.sequencer.control_cycles.max(1) * period;
         let done = match word.kind {
+            Kind::Label => {
+                self.leave_head(s, pc + 1, self.now);
+                return Ok(());
+            }
             Kind::Trigger(queue, block) => {
                 let doorbell = self.time.from_ps(self.config.sequencer.doorbell_ps);
                 self.ring(queue, Job::Block(block), s, pc, self.now + doorbell)?;
@@ -483,9 +487,4 @@ pub(super) fn write_specifier(registers: &mut [u32; 64], r: u8, value: u32) -> R
 /// (wiki: firmware/seq/error-handler)
 pub(super) fn device_fault(code: u32, what: &str) -> Error {
     Error::new(ErrorClass::DeviceFault, format!("{what} (fault code {code})"))
-}
-
-/// Engine that a control stream belongs to, for messages.
-pub(super) fn engine_name(s: usize) -> String {
-    Engine::ALL.get(s).map_or_else(|| format!("stream {s}"), |e| e.to_string())
 }

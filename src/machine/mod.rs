@@ -12,6 +12,7 @@ mod deadlock;
 pub mod dma;
 pub mod executor;
 pub mod image;
+pub mod outcome;
 pub mod queue;
 pub mod run;
 mod scalar;
@@ -23,5 +24,6 @@ pub mod tensors;
 pub mod time;
 
 pub use config::MachineConfig;
+pub use outcome::{RunResult, run};
 pub use run::{Finished, Machine, Options, Perturb, Point, Races};
 pub use sp_run::SpState;

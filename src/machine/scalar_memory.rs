@@ -73,8 +73,9 @@ impl Machine {
         {
             return Ok(place);
         }
-        if address.checked_add(size as u64).is_some_and(|end| end <= g.hbm_bytes) {
-            return Ok(Place::Memory { space: Space::Hbm, partition: 0, byte: address });
+        let offset = address.checked_sub(map.hbm);
+        if let Some(byte) = offset.filter(|o| o.saturating_add(size as u64) <= g.hbm_bytes) {
+            return Ok(Place::Memory { space: Space::Hbm, partition: 0, byte });
         }
         Err(Error::illegal(
             "device_address",

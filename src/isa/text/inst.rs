@@ -11,6 +11,9 @@ use super::lex::{Kind, Token, lex_line};
 use super::link::{ALIASES, Part, dtype_of, immediate_form, printed_by_tensors};
 use super::syntax::{Span, SyntaxError, SyntaxResult, nearest};
 use super::value::{self, dtype_code, dtype_text, float_text, is_zero, le, register};
+use crate::isa::e::br_target_mode::{
+    IMMEDIATE as TARGET_ABSOLUTE, RELATIVE_IMMEDIATE as TARGET_RELATIVE,
+};
 use crate::isa::{
     EventsKind, FieldDef, FieldType, Generation, Layout, OpcodeDef, StructDef, opcode,
     opcode_by_name, opcode_table, struct_in,
@@ -49,10 +52,6 @@ pub enum LabelForm {
     /// Index of the word in its stream, 32 bits, at this offset (V1 SP).
     Index(usize),
 }
-
-/// Branch target modes (wiki: neuronx-runtime isa/instruction-record; mode 0 is OPEN).
-const TARGET_ABSOLUTE: u8 = 0;
-const TARGET_RELATIVE: u8 = 3;
 
 /// The generation whose names and rules `layout` has.
 pub fn generation_of(layout: Layout) -> Generation {
@@ -316,7 +315,7 @@ pub fn assemble(
     env: &dyn Env,
 ) -> SyntaxResult<Assembled> {
     let generation = generation_of(layout);
-    let op = opcode_by_name(generation, name.text).ok_or_else(|| no_opcode(generation, name))?;
+    let op = find_opcode(generation, name.text).ok_or_else(|| no_opcode(generation, name))?;
     let def = find_struct(layout, op, cursor, env)?;
     let mut builder = Builder {
         layout,
@@ -385,8 +384,19 @@ pub fn assemble(
 }
 
 /// The profiler prints `S[5] (Tensor)++@complete` without the dollar sign.
-fn looks_like_profiler_semaphore(_: &Cursor<'_, '_>) -> bool {
-    false
+fn looks_like_profiler_semaphore(cursor: &Cursor<'_, '_>) -> bool {
+    cursor.peek().is_some_and(|t| t.kind == Kind::Ident && matches!(t.text, "S" | "E"))
+        && cursor.peek_at(1).is_some_and(|t| t.kind == Kind::Punct && t.text == "[")
+}
+
+/// The opcode called `name`; the pages do not agree on every underscore.
+fn find_opcode(generation: Generation, name: &str) -> Option<&'static OpcodeDef> {
+    let bare = |s: &str| s.replace('_', "").to_ascii_uppercase();
+    opcode_by_name(generation, name).or_else(|| {
+        let wanted = bare(name);
+        let same = opcode_table(generation).iter().find(|op| bare(op.name) == wanted)?;
+        opcode_by_name(generation, same.name)
+    })
 }
 
 fn no_opcode(generation: Generation, name: Token<'_>) -> SyntaxError {
