@@ -80,9 +80,12 @@ fn ulps(a: u32, b: u32) -> u64 {
 fn same(got: &[u8], want: &[u8], ulp: u64) -> bool {
     got == want
         || (ulp > 0
-            && got.as_chunks::<4>().0.iter().zip(want.as_chunks::<4>().0).all(|(g, w)| {
-                ulps(u32::from_le_bytes(*g), u32::from_le_bytes(*w)) <= ulp
-            }))
+            && got
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .zip(want.as_chunks::<4>().0)
+                .all(|(g, w)| ulps(u32::from_le_bytes(*g), u32::from_le_bytes(*w)) <= ulp))
 }
 
 fn run_case(case: &Value) -> Result<(), String> {
@@ -182,11 +185,7 @@ fn illegal_operands_are_errors_not_panics() {
         ErrorClass::IllegalInstruction,
         "tiles",
     );
-    refuse(
-        serde_json::json!({"opcode": "REG_LOAD"}),
-        ErrorClass::MissingSpecification,
-        "REG_LOAD",
-    );
+    refuse(serde_json::json!({"opcode": "REG_LOAD"}), ErrorClass::MissingSpecification, "REG_LOAD");
 }
 
 #[test]

@@ -20,31 +20,14 @@ use crate::isa::e::imm_src;
 use crate::isa::f::{
     ctrl_im as im, s2_bn as pl, s2_bnpl2 as pl2, s3s3d1_bn as ga, s3s3d1_bn2 as ga2, s4d2_bn as bn,
 };
+use crate::numeric::batchnorm::{self, BackProp};
 use crate::numeric::{AluOp, Dtype};
 
 /// Entries of PARAMETER_RAM.
 pub(super) const PARAMETERS: usize = 256;
 
-/// Entry n - 1 is 1/n at reset (wiki-cc: bir/sim-bn-rng-collective-dma, which needs it so).
 fn reset_table() -> Box<[f32]> {
-    (1..=PARAMETERS).map(|n| 1.0 / n as f32).collect()
-}
-
-/// Running mean and sum of squared deviations of every `lanes`-th element (Welford).
-fn statistics(values: &[f32], lane: usize, lanes: usize, reciprocals: &[f32]) -> Result<[f32; 2]> {
-    let (mut mean, mut m2) = (0.0f32, 0.0f32);
-    for (n, &x) in values.iter().skip(lane).step_by(lanes).enumerate() {
-        let r = *reciprocals.get(n).ok_or_else(|| {
-            Error::illegal(
-                "src_element_count",
-                format!("{} elements of a statistic; the table ends at {PARAMETERS}", n + 1),
-            )
-        })?;
-        let new = canonical((1.0 - r) * mean + r * x);
-        m2 = canonical(m2 + (x - new) * (x - mean));
-        mean = new;
-    }
-    Ok([mean, m2])
+    Box::new(batchnorm::reciprocals())
 }
 
 fn stats(env: &Env<'_>, lanes: usize, transposed: bool) -> Result<Prepared> {
@@ -70,22 +53,30 @@ fn stats(env: &Env<'_>, lanes: usize, transposed: bool) -> Result<Prepared> {
         let mut f = take(&mut lane.scratch.f32);
         let table = lane.state.vector.parameters.take().unwrap_or_else(reset_table);
         let [row, flat, ..] = &mut f;
-        let result = |values: &[f32]| -> Result<[f32; 6]> {
-            let mut out = [0.0; 6];
-            for (l, out) in out.chunks_exact_mut(3).enumerate().take(lanes) {
-                let [mean, m2] = statistics(values, l, lanes, &table)?;
-                out.copy_from_slice(&[counts[l], mean, m2]);
-            }
-            Ok(out)
+        let mut one = Vec::new();
+        let mut result = |values: &[f32]| -> [f32; 6] {
+            let reciprocal = |n: u32| table.get(n as usize - 1).copied().unwrap_or_default();
+            let values = if lanes == 2 {
+                values
+            } else {
+                // One lane of statistics is the even lane of a row whose odd elements do not count.
+                one.clear();
+                one.extend(values.iter().flat_map(|&x| [x, 0.0]));
+                &one
+            };
+            let mut out = batchnorm::stats(values, reciprocal);
+            out[0] = counts[0];
+            out[3] = counts[1];
+            out
         };
         for first in order.iter().map(|i| i * step) {
             if transposed {
                 transposed_block(&src, lane, first, Operand::gather_f32, row, flat)?;
                 for (c, values) in (first..).zip(flat.chunks_exact(len)) {
-                    store_f32(&dst, lane, c, &result(values)?[..3 * lanes])?;
+                    store_f32(&dst, lane, c, &result(values)[..3 * lanes])?;
                 }
             } else {
-                let out = result(f32_row(&src, lane, first, row)?)?;
+                let out = result(f32_row(&src, lane, first, row)?);
                 store_f32(&dst, lane, first, &out[..3 * lanes])?;
             }
         }
@@ -111,21 +102,6 @@ pub(super) fn transpose_batch_norm_stats2(env: &Env<'_>) -> Result<Prepared> {
     stats(env, 2, true)
 }
 
-/// Merges {count, mean, count * variance} tuples in order into mean and population variance. A
-/// total count of 0 gives NaN.
-fn aggregate(tuples: &[f32]) -> [f32; 2] {
-    let (mut na, mut ma, mut va) = (0.0f32, 0.0f32, 0.0f32);
-    for &[n, m, m2] in tuples.as_chunks::<3>().0 {
-        let r = 1.0 / (n + na);
-        let d = ma - m;
-        let mean = (ma * na + n * m) * r;
-        va = (va * na + m2) * r + n * na * d * d * r * r;
-        ma = mean;
-        na += n;
-    }
-    [canonical(ma), canonical(va)]
-}
-
 /// 0x62: merges the tuples of 0x60 and 0x61.
 pub(super) fn batch_norm_aggregate(env: &Env<'_>) -> Result<Prepared> {
     let n = channels(env, bn::NUM_ACTIVE_CHANNELS);
@@ -143,24 +119,13 @@ pub(super) fn batch_norm_aggregate(env: &Env<'_>) -> Result<Prepared> {
     plan.work(CostRow::BnAggregate, src.len(), move |lane| {
         let mut f = take(&mut lane.scratch.f32);
         for c in order.iter() {
-            let out = aggregate(f32_row(&src, lane, c, &mut f[0])?);
+            let row = f32_row(&src, lane, c, &mut f[0])?;
+            let out = batchnorm::aggregate(row.as_chunks::<3>().0);
             store_f32(&dst, lane, c, &out)?;
         }
         lane.scratch.f32 = f;
         Outcome::none()
     })
-}
-
-/// Sums of a gradient pass: {sum dy, sum (x - mean) dy vf^2, sum (x - mean) dy vf}.
-fn gradients(x: &[f32], dy: &[f32], mean: f32, vf: f32) -> [f32; 3] {
-    let mut out = [0.0f32; 3];
-    for (&x, &dy) in x.iter().zip(dy) {
-        let t = (x - mean) * dy * vf;
-        out[0] += dy;
-        out[1] += t * vf;
-        out[2] += t;
-    }
-    out.map(canonical)
 }
 
 fn grad(
@@ -186,7 +151,8 @@ fn grad(
             let (mean, vf) = (mean.f32(lane, c)?, inverse_std.f32(lane, c)?);
             let x = f32_row(&src0, lane, c, x)?;
             let dy = f32_row(&src1, lane, c, y)?;
-            let out = gradients(x, dy, mean, vf);
+            let mut out = [0.0; 3];
+            batchnorm::gradients(x, dy, mean, vf, &mut out);
             store_f32(&dst, lane, c, &out)?;
         }
         lane.scratch.f32 = f;
@@ -224,16 +190,6 @@ pub(super) fn batch_norm_grad_accumulate2(env: &Env<'_>) -> Result<Prepared> {
     grad(env, (d0, d1, out), mean, inverse_std)
 }
 
-/// The five values of a channel that 0x64 and 0x8E load for 0x65.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct BackProp {
-    count: f32,
-    mean: f32,
-    a: f32,
-    b: f32,
-    c: f32,
-}
-
 /// 0x64: A, B, C from memory, the count in the word, the batch mean behind a pointer.
 /// OPEN: the pointed-to mean is FP32.
 pub(super) fn batch_norm_param_load(env: &Env<'_>) -> Result<Prepared> {
@@ -252,7 +208,7 @@ pub(super) fn batch_norm_param_load(env: &Env<'_>) -> Result<Prepared> {
                 let mean = mean.f32(lane, c)?;
                 let rows = &mut lane.state.vector.back_prop;
                 state_rows(rows, n, BackProp::default())[c as usize] =
-                    BackProp { count, mean, a, b, c: third };
+                    BackProp { n: count, mean, a, b, c: third };
             }
         }
         lane.scratch.f32 = f;
@@ -289,7 +245,7 @@ pub(super) fn batch_norm_param_load2(env: &Env<'_>) -> Result<Prepared> {
                 let (mean, a) = (mean.f32(lane, c)?, a.f32(lane, c)?);
                 let rows = &mut lane.state.vector.back_prop;
                 state_rows(rows, n, BackProp::default())[c as usize] =
-                    BackProp { count, mean, a, b, c: third };
+                    BackProp { n: count, mean, a, b, c: third };
             }
         }
         lane.scratch.f32 = f;
@@ -317,7 +273,7 @@ pub(super) fn batch_norm_back_prop(env: &Env<'_>) -> Result<Prepared> {
             src0.gather_f32(lane, c, x)?;
             let dy = f32_row(&src1, lane, c, y)?;
             for (x, &dy) in x.iter_mut().zip(dy) {
-                *x = canonical((dy * p.count - ((*x - p.mean) * p.c + p.b)) * p.a);
+                *x = p.dx(*x, dy);
             }
             store_f32(&dst, lane, c, x)?;
         }

@@ -15,6 +15,7 @@ mod extended;
 mod generate;
 mod multi;
 mod pool;
+mod pool_buffer;
 mod pool_state;
 mod predicated;
 mod reduce;
@@ -29,6 +30,7 @@ mod wide;
 
 use super::Op;
 use crate::isa::op;
+use crate::numeric::batchnorm::BackProp;
 
 /// Dispatch table of this family.
 pub const OPS: &[Op] = &[
@@ -227,7 +229,14 @@ pub const OPS: &[Op] = &[
     Op::new(op::BATCH_NORM_BACK_PROP, "BATCH_NORM_BACK_PROP", batch_norm::batch_norm_back_prop),
     Op::new(op::LOAD_PARAMETER_RAM, "LOAD_PARAMETER_RAM", batch_norm::load_parameter_ram),
     Op::new(op::LOAD_POOL_ARGUMENT, "LOAD_POOL_ARGUMENT", pool_state::load_pool_argument),
-    Op::new(op::EXTENDED_INST, "EXTENDED_INST", extended::extended_inst),
+    // EXTENDED_INST itself stands in the table of the DMA family.
+    Op::new(
+        op::EXTENDED_INST,
+        "EXTENDED_TENSOR_TENSOR_ARITH",
+        extended::extended_tensor_tensor_arith,
+    ),
+    Op::new(op::POOL_BUFFER_LOAD, "POOL_BUFFER_LOAD", pool_buffer::pool_buffer_load),
+    Op::new(op::GATHER, "GATHER", pool_buffer::gather),
     Op::missing(
         op::REG_LOAD,
         "REG_LOAD",
@@ -296,7 +305,9 @@ pub struct VectorState {
     /// PARAMETER_RAM, the reciprocals of batch norm; `None` while at its reset values.
     parameters: Option<Box<[f32]>>,
     /// Backward-pass values of each channel.
-    back_prop: Vec<batch_norm::BackProp>,
+    back_prop: Vec<BackProp>,
+    /// Gather buffer of POOL, `None` until loaded and after it was freed.
+    pool_buffer: Option<Box<pool_buffer::PoolBuffer>>,
     /// Argument words of POOL kernels.
     pool_arguments: [u32; pool_state::ARGUMENTS],
 }
