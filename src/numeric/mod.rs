@@ -4,13 +4,17 @@
 //! is why no function of the platform's mathematics library is called, no product is fused with a
 //! sum unless a source says so, and every NaN that arithmetic produces is the canonical one.
 
+pub mod activation;
 pub mod alu;
 pub mod convert;
 pub mod dtype;
 pub mod minifloat;
+pub mod mx;
+pub mod pwl;
 pub mod rng;
 pub mod walk;
 
+pub use activation::ActFunc;
 pub use alu::AluOp;
 pub use convert::{
     Fp8Config, Rounding, convert, load_bits, load_f32, load_i64, store_bits, store_f32, store_i64,

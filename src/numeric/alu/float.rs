@@ -334,7 +334,6 @@ mod tests {
 
     /// 1/sqrt(x) depends only on mantissa and exponent parity: all 2^24 cases, against integers.
     #[test]
-    #[ignore = "seconds in a release build, long in a debug build"]
     fn rsqrt_is_correctly_rounded() {
         for index in 0..1u32 << 24 {
             // x = m * 2^(-23 or -24) in [1/2, 2), so y = 1/sqrt(x) in [0.7, 1.42].
