@@ -3,7 +3,10 @@
 //! The machine emits [`record::Record`]s in simulated order; everything a user sees of a run's
 //! course is made from them.
 
+pub mod chrome;
+pub mod digest;
 pub mod record;
+pub mod summary;
 
 pub use record::{
     InstRecord, Record, Recorder, StallCause, SyncRecord, TraceHeader, TransferRecord,

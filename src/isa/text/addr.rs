@@ -94,19 +94,19 @@ pub(super) fn pattern_text(
             Some(format!("{}[{}]", indirect_text(bytes), le(&bytes[8..10])))
         }
         PatternKind::Mx if indirect && bytes[14] == 0 => Some(format!(
-            "{}mx({},{})[{}]",
+            "{}[{}]mx({},{})",
             indirect_text(bytes),
+            le(&bytes[12..14]),
             addr4_text(le(&bytes[8..12]) as u32),
-            bytes[15],
-            le(&bytes[12..14])
+            bytes[15]
         )),
         PatternKind::Mx if is_zero(&bytes[12..]) => Some(format!(
-            "{}mx({},{})[{}][{}]",
+            "{}[{}][{}]mx({},{})",
             addr4_text(address),
-            addr4_text(le(&bytes[4..8]) as u32),
-            bytes[11],
             bytes[10] as i8,
-            le(&bytes[8..10])
+            le(&bytes[8..10]),
+            addr4_text(le(&bytes[4..8]) as u32),
+            bytes[11]
         )),
         PatternKind::Mx => Some(raw(bytes)),
         PatternKind::Mem(3 | 4) if mx_v2(generation, address) && is_zero(&bytes[16..]) => {
@@ -183,11 +183,11 @@ pub(super) fn parse_pattern(
             bytes[..4].copy_from_slice(&index.to_le_bytes());
             bytes[4..8].copy_from_slice(&data.to_le_bytes());
             if kind == PatternKind::Mx {
+                let count = bracketed(cursor, env, 0, 0xffff)?;
+                bytes[12..14].copy_from_slice(&(count as u16).to_le_bytes());
                 let (scale, partition) = mx_scale(cursor, env)?;
                 bytes[8..12].copy_from_slice(&scale.to_le_bytes());
                 bytes[15] = partition;
-                let count = bracketed(cursor, env, 0, 0xffff)?;
-                bytes[12..14].copy_from_slice(&(count as u16).to_le_bytes());
             } else {
                 let count = bracketed(cursor, env, 0, 0xffff)?;
                 bytes[8..10].copy_from_slice(&(count as u16).to_le_bytes());
@@ -205,9 +205,9 @@ pub(super) fn parse_pattern(
     }
     if kind == PatternKind::Mx {
         let address = parse_addr4(cursor, env)?;
-        let (scale, partition) = mx_scale(cursor, env)?;
         let step = bracketed(cursor, env, -128, 127)?;
         let count = bracketed(cursor, env, 0, 0xffff)?;
+        let (scale, partition) = mx_scale(cursor, env)?;
         bytes[..4].copy_from_slice(&address.to_le_bytes());
         bytes[4..8].copy_from_slice(&scale.to_le_bytes());
         bytes[8..10].copy_from_slice(&(count as u16).to_le_bytes());
@@ -274,7 +274,7 @@ fn mx_v2_fields(cursor: &mut Cursor<'_, '_>, env: &dyn Env, bytes: &mut [u8]) ->
     bytes[..4].copy_from_slice(&data.to_le_bytes());
     cursor.expect(",")?;
     bytes[4..8].copy_from_slice(&parse_addr4(cursor, env)?.to_le_bytes());
-    let mut number = |cursor: &mut Cursor<'_, '_>, low, high| {
+    let number = |cursor: &mut Cursor<'_, '_>, low, high| {
         cursor.expect(",")?;
         integer(cursor, env, low, high)
     };

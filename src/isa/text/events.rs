@@ -218,7 +218,7 @@ impl EventsReader {
         env: &dyn Env,
     ) -> SyntaxResult<()> {
         let start = cursor.span();
-        cursor.expect("$")?;
+        cursor.eat("$");
         let family = cursor.ident("`S` or `E`")?;
         let is_event = match family.text {
             "S" => false,

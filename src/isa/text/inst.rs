@@ -316,7 +316,7 @@ pub fn assemble(
     env: &dyn Env,
 ) -> SyntaxResult<Assembled> {
     let generation = generation_of(layout);
-    let op = opcode_by_name(generation, name.text).ok_or_else(|| no_opcode(generation, name))?;
+    let op = find_opcode(generation, name.text).ok_or_else(|| no_opcode(generation, name))?;
     let def = find_struct(layout, op, cursor, env)?;
     let mut builder = Builder {
         layout,
@@ -385,8 +385,19 @@ pub fn assemble(
 }
 
 /// The profiler prints `S[5] (Tensor)++@complete` without the dollar sign.
-fn looks_like_profiler_semaphore(_: &Cursor<'_, '_>) -> bool {
-    false
+fn looks_like_profiler_semaphore(cursor: &Cursor<'_, '_>) -> bool {
+    cursor.peek().is_some_and(|t| t.kind == Kind::Ident && matches!(t.text, "S" | "E"))
+        && cursor.peek_at(1).is_some_and(|t| t.kind == Kind::Punct && t.text == "[")
+}
+
+/// The opcode called `name`; the pages do not agree on every underscore.
+fn find_opcode(generation: Generation, name: &str) -> Option<&'static OpcodeDef> {
+    let bare = |s: &str| s.replace('_', "").to_ascii_uppercase();
+    opcode_by_name(generation, name).or_else(|| {
+        let wanted = bare(name);
+        let same = opcode_table(generation).iter().find(|op| bare(op.name) == wanted)?;
+        opcode_by_name(generation, same.name)
+    })
 }
 
 fn no_opcode(generation: Generation, name: Token<'_>) -> SyntaxError {

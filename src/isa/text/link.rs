@@ -120,4 +120,5 @@ pub(super) const ALIASES: &[(&str, &str)] = &[
     ("cols", "num_active_cols"),
     ("channels", "num_active_channels"),
     ("acc_flags", "psum_accumulate_flags"),
+    ("block_id", "block_id_or_count"),
 ];

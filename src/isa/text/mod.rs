@@ -13,6 +13,8 @@ pub mod lex;
 mod link;
 pub mod sp;
 pub mod syntax;
+#[cfg(test)]
+mod tests;
 mod value;
 
 pub use addr::list;
