@@ -142,11 +142,8 @@ impl Writer {
         if lines.is_empty() {
             return None;
         }
-        let bytes: Vec<u8> = lines
-            .iter()
-            .flat_map(|l| [l.file, l.line])
-            .flat_map(u32::to_le_bytes)
-            .collect();
+        let bytes: Vec<u8> =
+            lines.iter().flat_map(|l| [l.file, l.line]).flat_map(u32::to_le_bytes).collect();
         Some(self.put(&bytes))
     }
 }
@@ -247,8 +244,10 @@ pub fn is_container(bytes: &[u8]) -> bool {
 /// # Errors
 /// [`ErrorClass::ProgramError`] for anything that [`encode`] would not write.
 pub fn decode(bytes: &[u8]) -> Result<Program> {
-    let u32_at = |at: usize| bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_le_bytes);
-    let u64_at = |at: usize| bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
+    let u32_at =
+        |at: usize| bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_le_bytes);
+    let u64_at =
+        |at: usize| bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
     if !is_container(bytes) {
         return Err(bad("it does not start with the container's magic bytes"));
     }

@@ -30,7 +30,8 @@ pub struct Array {
 /// Not an npy file, a structured or unsupported type, truncated or oversized data.
 pub fn parse(bytes: &[u8]) -> Result<Array, String> {
     let mut reader = Cursor::new(bytes);
-    let header = NpyHeader::from_reader(&mut reader).map_err(|e| format!("not an npy file: {e}"))?;
+    let header =
+        NpyHeader::from_reader(&mut reader).map_err(|e| format!("not an npy file: {e}"))?;
     let DType::Plain(kind) = header.dtype() else {
         return Err("structured arrays are not supported".to_owned());
     };
@@ -42,7 +43,8 @@ pub fn parse(bytes: &[u8]) -> Result<Array, String> {
         TypeChar::RawData => 'V',
         other => return Err(format!("arrays of type `{}` are not supported", other.to_str())),
     };
-    let size = kind.num_bytes().filter(|n| matches!(n, 1 | 2 | 4 | 8)).ok_or("unsupported width")?;
+    let size =
+        kind.num_bytes().filter(|n| matches!(n, 1 | 2 | 4 | 8)).ok_or("unsupported width")?;
     let shape = header.shape().to_vec();
     if shape.len() > limits::TENSOR_DIMENSIONS {
         return Err(format!("{} dimensions, at most 8 are supported", shape.len()));
@@ -134,9 +136,7 @@ impl Array {
         let same_width = self.size * 8 == elem.bits() as usize;
         let same_type = match elem.name() {
             "fp16" | "fp32" => self.kind == 'f',
-            name if elem.is_int() => {
-                self.kind == if name.starts_with('u') { 'u' } else { 'i' }
-            }
+            name if elem.is_int() => self.kind == if name.starts_with('u') { 'u' } else { 'i' },
             // No NumPy type of its own: integers and void stand in.
             _ => matches!(self.kind, 'u' | 'V'),
         };

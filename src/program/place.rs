@@ -133,16 +133,18 @@ pub fn overlap<'a>(
     generation: Generation,
 ) -> Option<&'a Tensor> {
     let mine = area(tensor, generation);
-    others
-        .iter()
-        .find(|t| t.memory == tensor.memory && area(t, generation).overlaps(mine))
+    others.iter().find(|t| t.memory == tensor.memory && area(t, generation).overlaps(mine))
 }
 
 /// The lowest free place for `tensor` (its `address` is ignored).
 ///
 /// # Errors
 /// It does not fit anywhere.
-pub fn find_place(tensor: &Tensor, others: &[Tensor], generation: Generation) -> Result<u64, String> {
+pub fn find_place(
+    tensor: &Tensor,
+    others: &[Tensor],
+    generation: Generation,
+) -> Result<u64, String> {
     let g = geometry(generation, tensor.memory);
     let base = g.map_or(HBM_BASE, |g| g.base);
     // A bank is the unit that matmul accumulates in, so PSUM tensors start at one.

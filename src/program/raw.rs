@@ -22,7 +22,8 @@ pub fn load_stream(program: &mut Program, engine: Engine, path: &Path) -> Result
     let limit = limits::WORDS_PER_STREAM as u64 * 64;
     let bytes = read_limited(path, limit)?;
     let ragged = |word: usize| {
-        let message = format!("{}: {} bytes are no multiple of {word}", path.display(), bytes.len());
+        let message =
+            format!("{}: {} bytes are no multiple of {word}", path.display(), bytes.len());
         Error::new(ErrorClass::ProgramError, message)
     };
     if engine == Engine::Sp && program.generation == Generation::V1 {
@@ -59,7 +60,8 @@ pub fn load_directory(path: &Path, generation: Generation, v1_events8: bool) -> 
         }
     }
     if !found {
-        let message = format!("{}: holds no pe.bin, act.bin, pool.bin, dve.bin, sp.bin", path.display());
+        let message =
+            format!("{}: holds no pe.bin, act.bin, pool.bin, dve.bin, sp.bin", path.display());
         return Err(Error::new(ErrorClass::ProgramError, message));
     }
     Ok(program)

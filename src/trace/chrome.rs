@@ -40,7 +40,9 @@ impl<W: Write + Send> ChromeTrace<W> {
         };
         trace.raw("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
         let name = format!("tpbemu {}", trace.header.generation);
-        trace.event(serde_json::json!({"ph":"M","pid":PROCESS,"name":"process_name","args":{"name":name}}));
+        trace.event(
+            serde_json::json!({"ph":"M","pid":PROCESS,"name":"process_name","args":{"name":name}}),
+        );
         for (tid, stream) in trace.header.streams.clone().iter().enumerate() {
             trace.event(serde_json::json!({"ph":"M","pid":PROCESS,"tid":tid,"name":"thread_name","args":{"name":stream}}));
             trace.event(serde_json::json!({"ph":"M","pid":PROCESS,"tid":tid,"name":"thread_sort_index","args":{"sort_index":tid}}));
@@ -90,8 +92,10 @@ impl<W: Write + Send> ChromeTrace<W> {
                 let id = self.flows;
                 self.event(serde_json::json!({"ph":"s","pid":PROCESS,"tid":by.0,"id":id,
                     "cat":"sync","name":"releases","ts":self.us(tick)}));
-                self.event(serde_json::json!({"ph":"f","bp":"e","pid":PROCESS,"tid":i.stream,"id":id,
-                    "cat":"sync","name":"releases","ts":self.us(i.start)}));
+                self.event(
+                    serde_json::json!({"ph":"f","bp":"e","pid":PROCESS,"tid":i.stream,"id":id,
+                    "cat":"sync","name":"releases","ts":self.us(i.start)}),
+                );
             }
         }
     }

@@ -10,15 +10,8 @@ use crate::isa::{
     opcode_table, struct_by_name, struct_in,
 };
 
-const LAYOUTS: [Layout; 7] = [
-    Layout::V1,
-    Layout::V1Wide,
-    Layout::V2,
-    Layout::V3,
-    Layout::V4,
-    Layout::V4Plus,
-    Layout::V5,
-];
+const LAYOUTS: [Layout; 7] =
+    [Layout::V1, Layout::V1Wide, Layout::V2, Layout::V3, Layout::V4, Layout::V4Plus, Layout::V5];
 
 /// Every (opcode, struct, spec byte) of a layout.
 fn instructions(layout: Layout) -> Vec<(&'static OpcodeDef, &'static StructDef, Option<u8>)> {
@@ -140,7 +133,16 @@ fn every_events_block_round_trips() {
         for wait in 0..=255u8 {
             for update in 0..=255u8 {
                 let mut word = [0; 64];
-                word[..8].copy_from_slice(&[nop.byte, 16, 0, 0, wait, wait / 3, update, update / 5]);
+                word[..8].copy_from_slice(&[
+                    nop.byte,
+                    16,
+                    0,
+                    0,
+                    wait,
+                    wait / 3,
+                    update,
+                    update / 5,
+                ]);
                 if layout != Layout::V1 {
                     word[8] = wait ^ update;
                     word[9] = update & 1;
@@ -248,7 +250,10 @@ fn spellings_of_other_tools() {
         word(Layout::V2, "PSEUDO_DMATRIGGER queue_name=\"q\" block_id_or_count=1 $S[22]>0")
     );
     assert_eq!(
-        word(Layout::V2, "MATMUL S[5] (Tensor)++@complete acc_flags=3 src=fp16@0x5600[1,0,0][3,1,1]"),
+        word(
+            Layout::V2,
+            "MATMUL S[5] (Tensor)++@complete acc_flags=3 src=fp16@0x5600[1,0,0][3,1,1]"
+        ),
         word(Layout::V2, "matmul $S[5]++@complete psum_accumulate_flags=3 src=fp16@0x5600[1][3]")
     );
 }
