@@ -87,11 +87,13 @@ impl Bench {
             };
         }
         let before = regs.clone();
-        let mut out = OpOut::default();
         // Stale outputs must not leak into results.
-        out.vec = [Vec512::splat8(0x5a); 2];
-        out.vbool = 0x5a5a;
-        out.flags = 0x1f;
+        let mut out = OpOut {
+            vec: [Vec512::splat8(0x5a); 2],
+            vbool: 0x5a5a,
+            flags: 0x1f,
+            ..OpOut::default()
+        };
         def.exec().unwrap()(&regs, &operands, &mut out);
         assert_eq!(before, regs);
         out.commit(&def.writes, &operands, &mut regs);
