@@ -140,8 +140,8 @@ pub(super) fn ldweights(env: &Env<'_>) -> Result<Prepared> {
             "firmware/kernels/pe-matmul",
         ));
     }
-    let ascending = b::ld_weight_flags::LOAD_ORDER.get(flags)
-        == u64::from(e::pe_lw_order::FIRST_COL_FIRST);
+    let ascending =
+        b::ld_weight_flags::LOAD_ORDER.get(flags) == u64::from(e::pe_lw_order::FIRST_COL_FIRST);
     let rows = inst.get(f::s3_lw::NUM_ACTIVE_ROWS) as u32;
     let src = Operand::new(env, f::s3_lw::SRC, dtype, rows)?;
     in_sbuf(&src)?;
