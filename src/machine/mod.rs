@@ -1,1 +1,30 @@
 //! Clock, sequencers, queues, worker threads and the run loop.
+//!
+//! Start at [`run`]: the conductor. [`image`] makes a program ready, [`stream`] and [`queue`] hold
+//! the state of engines and DMA queues, [`control`] executes what the sequencer does itself, and
+//! [`executor`] runs the rest on the host.
+
+pub mod agenda;
+mod compact;
+pub mod config;
+mod control;
+mod deadlock;
+pub mod dma;
+pub mod executor;
+pub mod fault;
+pub mod image;
+pub mod outcome;
+pub mod queue;
+pub mod run;
+pub mod scalar;
+mod scalar_memory;
+pub mod sp;
+mod sp_run;
+pub mod stream;
+pub mod tensors;
+pub mod time;
+
+pub use config::MachineConfig;
+pub use outcome::{RunResult, run};
+pub use run::{Finished, Machine, Options, Perturb, Point, Races};
+pub use sp_run::SpState;

@@ -1,0 +1,99 @@
+//! The agenda: what happens next in simulated time.
+//!
+//! Total order of all changes: tick, then phase, then stream, then order of entry. Updates of a
+//! tick come before the streams look at them; within a phase the lower engine number goes first
+//! (OPEN: sync choices 8 to 10).
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Action {
+    /// An update of a finished instruction becomes visible. Index into the machine's pending list.
+    Update(u32),
+    /// A work is complete: (stream, work number).
+    Complete(u32),
+    /// A started work begins on the data path or a transfer begins.
+    Start,
+    /// The sequencer of the stream looks at its head.
+    Head,
+}
+
+impl Action {
+    fn phase(self) -> u8 {
+        match self {
+            Action::Update(_) => 0,
+            Action::Complete(_) => 1,
+            Action::Start => 2,
+            Action::Head => 2,
+        }
+    }
+}
+
+/// One entry of the agenda.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// When.
+    pub tick: u64,
+    /// Whose.
+    pub stream: usize,
+    /// What.
+    pub action: Action,
+}
+
+/// Future entries, the earliest first.
+#[derive(Default)]
+pub struct Agenda {
+    heap: BinaryHeap<Reverse<(u64, u8, u32, u64, Action)>>,
+    entered: u64,
+}
+
+impl Agenda {
+    /// Enters `action` of `stream` at `tick`.
+    pub fn at(&mut self, tick: u64, stream: usize, action: Action) {
+        self.entered += 1;
+        self.heap.push(Reverse((tick, action.phase(), stream as u32, self.entered, action)));
+    }
+
+    /// Tick of the earliest entry.
+    pub fn next_tick(&self) -> Option<u64> {
+        self.heap.peek().map(|Reverse(e)| e.0)
+    }
+
+    /// Takes the earliest entry.
+    pub fn pop(&mut self) -> Option<Entry> {
+        self.heap.pop().map(|Reverse((tick, _, stream, _, action))| Entry {
+            tick,
+            stream: stream as usize,
+            action,
+        })
+    }
+
+    /// Number of future entries.
+    pub fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// Whether nothing is left to happen.
+    pub fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ties_break_by_phase_then_stream() {
+        let mut agenda = Agenda::default();
+        agenda.at(5, 1, Action::Head);
+        agenda.at(5, 0, Action::Head);
+        agenda.at(5, 3, Action::Update(0));
+        agenda.at(4, 4, Action::Head);
+        let order: Vec<_> =
+            std::iter::from_fn(|| agenda.pop()).map(|e| (e.tick, e.stream)).collect();
+        assert_eq!(order, [(4, 4), (5, 3), (5, 0), (5, 1)]);
+    }
+}

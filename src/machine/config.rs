@@ -1,0 +1,344 @@
+//! The configuration of a machine: geometry, clocks, costs and open choices of one generation.
+//!
+//! The built-in ones are `configs/*.toml`; `--config FILE` replaces one. Every figure a run
+//! depends on stands there, none in the code.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::cost::{CostRow, Operands};
+use crate::error::{Error, ErrorClass, Result};
+use crate::isa::{Engine, Generation};
+use crate::memory::Geometry;
+
+/// Configuration of one machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineConfig {
+    /// Generation name, `v1` .. `v5`.
+    pub generation: String,
+    /// Memory sizes.
+    pub geometry: Geometry,
+    /// Clock, latency and queue of PE.
+    pub pe: EngineConfig,
+    /// Clock, latency and queue of ACT.
+    pub act: EngineConfig,
+    /// Clock, latency and queue of POOL.
+    pub pool: EngineConfig,
+    /// Clock, latency and queue of DVE.
+    pub dve: EngineConfig,
+    /// Clock, latency and queue of SP.
+    pub sp: EngineConfig,
+    /// Events and semaphores.
+    pub sync: SyncConfig,
+    /// Device addresses of on-chip regions.
+    pub address_map: AddressMap,
+    /// Sequencer timing.
+    pub sequencer: SequencerConfig,
+    /// Cost formulas.
+    pub cost: CostConfig,
+    /// DMA engines and HBM.
+    pub dma: DmaConfig,
+}
+
+/// Clock, latency and queue of one engine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EngineConfig {
+    /// Clock in Hz.
+    pub hz: u64,
+    /// Cycles from the end of the work to visible results.
+    pub fixed_cycles: u64,
+    /// Cycles between the work of one instruction and the start of the next.
+    pub gap_cycles: u64,
+    /// Cycles from the start until the first sources are read and read-done may fire; the reads
+    /// are done this long after the work ended.
+    pub read_latency_cycles: u64,
+    /// Instructions that may wait between sequencer and data path.
+    pub queue_depth: usize,
+}
+
+/// Events and semaphores.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SyncConfig {
+    /// Number of one-bit events (0 on v5).
+    pub events: u32,
+    /// Number of semaphores.
+    pub semaphores: u32,
+    /// Largest value of a semaphore; counting past it wraps and is reported.
+    pub semaphore_max: u32,
+    /// From the end of an instruction to its update being visible, ps.
+    pub update_visible_ps: u64,
+    /// From a visible update to the start of the instruction that waited, ps.
+    pub wake_ps: u64,
+}
+
+/// Device addresses at which sequencers see on-chip regions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AddressMap {
+    /// State buffer.
+    pub sbuf: u64,
+    /// Partial-sum buffer.
+    pub psum: u64,
+    /// Event and semaphore unit.
+    pub events: u64,
+    /// First byte of HBM that the emulator maps.
+    pub hbm: u64,
+}
+
+impl AddressMap {
+    /// Offset of a device address in the HBM that the emulator maps.
+    ///
+    /// # Errors
+    /// `device_address` below its base.
+    pub fn hbm_offset(&self, address: u64) -> Result<u64> {
+        address.checked_sub(self.hbm).ok_or_else(|| {
+            Error::illegal("device_address", format!("device address {address:#x} is not in HBM"))
+        })
+    }
+}
+
+/// Sequencer timing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SequencerConfig {
+    /// Cycles between two words of a stream at best.
+    pub issue_cycles: u64,
+    /// Cycles a sequencer instruction takes (moves, branches, events).
+    pub control_cycles: u64,
+    /// Cycles a taken branch costs on top.
+    pub branch_cycles: u64,
+    /// Cycles of a NOP that stands for a DMA barrier, NOP(NUM_ROWS).
+    pub dma_barrier_cycles: u64,
+    /// Time of a write to a DMA doorbell, ps.
+    pub doorbell_ps: u64,
+    /// Whether a DMA trigger waits for the older instructions of its stream, as compiled V1
+    /// programs rely on.
+    pub doorbell_drains: bool,
+    /// Round-trip time of a register load from memory, ps.
+    pub memory_load_ps: u64,
+}
+
+/// One cost formula: `work = base + elements * num / den`, with faster rates for some layouts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CostFormula {
+    /// Cycles before the first element.
+    #[serde(default)]
+    pub base: u64,
+    /// Cycles per element as [numerator, denominator].
+    pub rate: [u64; 2],
+    /// Faster rates, the first whose condition holds is taken.
+    #[serde(default)]
+    pub fast: Vec<FastRate>,
+    /// Cycles between this and the next instruction, if not the engine's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<u64>,
+    /// Cycles from work to result, if not the engine's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fixed: Option<u64>,
+}
+
+/// A rate that holds under conditions on the operands. An absent condition always holds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FastRate {
+    /// Cycles per element as [numerator, denominator].
+    pub rate: [u64; 2],
+    /// Whether all operands must be (or must not be) in SBUF.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_sbuf: Option<bool>,
+    /// Whether one source must be in SBUF and another in PSUM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mixed_sources: Option<bool>,
+    /// Whether all operands must be 16-bit floats.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_16bit_float: Option<bool>,
+    /// Whether all operands must be floats of at most 16 bits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_small_float: Option<bool>,
+    /// Whether all operands must be contiguous.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contiguous: Option<bool>,
+}
+
+impl FastRate {
+    fn holds(&self, o: &Operands) -> bool {
+        let test = |want: Option<bool>, have: bool| want.is_none_or(|w| w == have);
+        test(self.all_sbuf, !o.source_psum && !o.dest_psum)
+            && test(self.mixed_sources, o.source_psum && o.source_sbuf)
+            && test(self.all_16bit_float, o.all_16bit_float)
+            && test(self.all_small_float, o.all_small_float)
+            && test(self.contiguous, o.contiguous)
+    }
+}
+
+impl CostFormula {
+    /// Cycles per element for operands laid out as `o`.
+    pub fn rate(&self, o: &Operands) -> (u64, u64) {
+        let [n, d] = self.fast.iter().find(|f| f.holds(o)).map_or(self.rate, |f| f.rate);
+        (n, d.max(1))
+    }
+}
+
+/// Cost formulas of all instructions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CostConfig {
+    /// Innermost stride above which an interface runs at half rate, bytes.
+    pub wide_stride_bytes: u64,
+    /// Factor of the work above that stride.
+    pub wide_stride_factor: u64,
+    /// Least work of an instruction with a dynamic address.
+    pub dynamic_min_cycles: u64,
+    /// One formula per row.
+    pub rows: BTreeMap<CostRow, CostFormula>,
+}
+
+impl CostConfig {
+    /// The formula of `row`; rows that are not listed follow `other`.
+    pub fn row(&self, row: CostRow) -> &CostFormula {
+        self.rows.get(&row).unwrap_or_else(|| &self.rows[&CostRow::Other])
+    }
+}
+
+/// DMA engines and HBM.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DmaConfig {
+    /// DMA engines that share one copy.
+    pub engines: u32,
+    /// SBUF partitions one engine serves.
+    pub partitions_per_engine: u32,
+    /// Bytes per microsecond of one engine for loads (HBM to SBUF).
+    pub load_bytes_per_us: u64,
+    /// Bytes per microsecond of one engine for stores.
+    pub store_bytes_per_us: u64,
+    /// Bytes per microsecond of HBM available to the core.
+    pub hbm_bytes_per_us: u64,
+    /// From the doorbell to the first data byte of a load, ps.
+    pub load_start_ps: u64,
+    /// From the doorbell to the first data byte of a store, ps.
+    pub store_start_ps: u64,
+    /// From the last byte to the semaphore being visible, ps.
+    pub completion_ps: u64,
+    /// Between two increments of one completion, ps.
+    pub increment_spacing_ps: u64,
+    /// Extra time per descriptor, ps.
+    pub descriptor_ps: u64,
+    /// Issue time of a hardware-generated copy on its engine, ps.
+    pub dge_issue_ps: u64,
+    /// Largest transfer of one descriptor, bytes.
+    pub max_descriptor_bytes: u64,
+}
+
+impl MachineConfig {
+    /// The built-in configuration of `generation`.
+    ///
+    /// # Panics
+    /// Never: a test parses all built-in files.
+    pub fn builtin(generation: Generation) -> Self {
+        let text = match generation {
+            Generation::V1 => include_str!("../../configs/v1.toml"),
+            Generation::V2 => include_str!("../../configs/v2.toml"),
+            Generation::V3 => include_str!("../../configs/v3.toml"),
+            Generation::V4 => include_str!("../../configs/v4.toml"),
+            Generation::V4Plus => include_str!("../../configs/v4plus.toml"),
+            Generation::V5 => include_str!("../../configs/v5.toml"),
+        };
+        Self::parse(text).expect("built-in configuration")
+    }
+
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    /// [`ErrorClass::Io`] or [`ErrorClass::ConfigError`].
+    pub fn load(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, &e))?;
+        Self::parse(&text).map_err(|e| {
+            Error::new(ErrorClass::ConfigError, format!("{}: {}", path.display(), e.message))
+        })
+    }
+
+    /// Parses the text of a configuration file and checks its figures.
+    ///
+    /// # Errors
+    /// [`ErrorClass::ConfigError`].
+    pub fn parse(text: &str) -> Result<Self> {
+        let config: Self =
+            toml::from_str(text).map_err(|e| Error::new(ErrorClass::ConfigError, e.to_string()))?;
+        config.check()?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<()> {
+        let bad = |m: String| Err(Error::new(ErrorClass::ConfigError, m));
+        for engine in Engine::ALL {
+            let e = self.engine(engine);
+            if e.hz == 0 || e.hz > 100_000_000_000 {
+                return bad(format!("{engine} clock {} Hz is not between 1 Hz and 100 GHz", e.hz));
+            }
+        }
+        let g = &self.geometry;
+        if g.sbuf_stride == 0
+            || g.psum_stride == 0
+            || g.psum_bank == 0
+            || g.sbuf_active > g.sbuf_stride
+            || g.psum_active > g.psum_stride
+            || g.sbuf_partitions == 0
+            || g.sbuf_partitions > 1024
+            || g.psum_partitions == 0
+            || g.psum_partitions > 1024
+            || g.sbuf_active > 16 << 20
+            || g.psum_active > 16 << 20
+            || g.hbm_bytes > 1 << 42
+        {
+            return bad("geometry: strides, active bytes or partitions are out of range".into());
+        }
+        if self.sync.semaphores > 65536 || self.sync.events > 65536 || self.sync.semaphore_max == 0
+        {
+            return bad("sync: counts are out of range".into());
+        }
+        if !self.cost.rows.contains_key(&CostRow::Other) {
+            return bad("cost.rows needs a row `other`".into());
+        }
+        let d = &self.dma;
+        if d.engines == 0
+            || d.load_bytes_per_us == 0
+            || d.store_bytes_per_us == 0
+            || d.hbm_bytes_per_us == 0
+            || d.partitions_per_engine == 0
+        {
+            return bad("dma: engines and rates must be positive".into());
+        }
+        Ok(())
+    }
+
+    /// Configuration of one engine.
+    pub fn engine(&self, engine: Engine) -> &EngineConfig {
+        match engine {
+            Engine::Pe => &self.pe,
+            Engine::Act => &self.act,
+            Engine::Pool => &self.pool,
+            Engine::Dve => &self.dve,
+            Engine::Sp => &self.sp,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn built_in_configurations_parse() {
+        for generation in Generation::ALL {
+            let config = MachineConfig::builtin(generation);
+            assert_eq!(config.generation, generation.to_string());
+        }
+    }
+}
