@@ -3,7 +3,7 @@
 mod asm;
 mod disasm;
 mod isa;
-mod run;
+pub mod run;
 mod validate;
 
 use std::process::ExitCode;
