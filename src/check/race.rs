@@ -2,8 +2,8 @@
 
 use super::board::{Conflict, hazard};
 use crate::error::{Error, Location};
-use crate::machine::time::Timebase;
 use crate::machine::config::MachineConfig;
+use crate::machine::time::Timebase;
 use crate::memory::AccessKind;
 use crate::program::Program;
 

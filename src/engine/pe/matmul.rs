@@ -12,7 +12,7 @@ use super::product::{Interleave, Moving, read_moving, sums};
 use super::psum::{Mode, Values, drain};
 use super::simd::Level;
 use super::tile::{Tile, TileFields};
-use super::weights::{in_sbuf, input_dtype, lanes, reduced};
+use super::weights::{input_dtype, lanes, reduced, source};
 use crate::engine::cost::Operands;
 use crate::engine::{CostQuery, CostRow, Env, Lane, Operand, Outcome, Prepared, Work};
 use crate::error::{Error, Result};
@@ -69,7 +69,8 @@ impl Destination {
             *count = 1;
             let low = Operand::resolve(env, &pattern, dtype, partitions)?;
             let start = low.walk.start as i64 + step * dtype.size() as i64;
-            let walk = Walk { start: usize::try_from(start).unwrap_or(usize::MAX), ..low.walk.clone() };
+            let walk =
+                Walk { start: usize::try_from(start).unwrap_or(usize::MAX), ..low.walk.clone() };
             let at = Location { space: low.space, partition: low.partition, byte: 0 };
             parts.push(low);
             parts.push(Operand::at(env, at, walk, dtype, tile.cols - partitions, false)?);
@@ -108,9 +109,11 @@ impl Destination {
     /// Footprint of the writes.
     pub fn accesses(&self) -> impl Iterator<Item = Access> {
         let accumulates = self.mode == Mode::Accumulate;
-        self.parts.iter().map(move |p| {
-            if accumulates { Access::accumulate(p.region()) } else { p.write() }
-        })
+        self.parts.iter().map(
+            move |p| {
+                if accumulates { Access::accumulate(p.region()) } else { p.write() }
+            },
+        )
     }
 }
 
@@ -118,19 +121,17 @@ impl Destination {
 ///
 /// # Errors
 /// `mm_psum_flags`, `psum_zero_region`.
-pub(super) fn group_mode(
-    env: &Env<'_>,
-    flags: u64,
-    zero_region: u64,
-    dst: Field,
-) -> Result<Mode> {
+pub(super) fn group_mode(env: &Env<'_>, flags: u64, zero_region: u64, dst: Field) -> Result<Mode> {
     use e::psum_acc_flags::{MULTI_END, MULTI_MID, MULTI_START, SINGLE};
     match flags as u8 {
         MULTI_MID | MULTI_END => Ok(Mode::Accumulate),
         MULTI_START | SINGLE => {
             let g = env.geometry();
             if zero_region > 3 {
-                return Err(Error::illegal("psum_zero_region", format!("zero region {zero_region}")));
+                return Err(Error::illegal(
+                    "psum_zero_region",
+                    format!("zero region {zero_region}"),
+                ));
             }
             let pattern = env.inst.tensor(dst)?;
             let address = match pattern.addr.reg() {
@@ -165,11 +166,8 @@ pub(super) fn matmul(env: &Env<'_>) -> Result<Prepared> {
     let inst = env.inst;
     let v5 = env.generation() >= Generation::V5;
     let dtype = input_dtype(env, inst.get(m::IN_DTYPE))?;
-    let reduced = if inst.has(m::FP32_MODE) {
-        reduced(env, dtype, inst.get(m::FP32_MODE))?
-    } else {
-        false
-    };
+    let reduced =
+        if inst.has(m::FP32_MODE) { reduced(env, dtype, inst.get(m::FP32_MODE))? } else { false };
     let (lanes, interleave) = lanes(env, inst.get(m::PERF_OPT), dtype)?;
     if inst.get(m::PERF_MODE) != 0 {
         return Err(Error::missing_spec(
@@ -196,17 +194,19 @@ pub(super) fn matmul(env: &Env<'_>) -> Result<Prepared> {
             "firmware/kernels/pe-matmul",
         ));
     }
-    let transpose =
-        inst.get(m::TRANSPOSE_MODE) != 0 || b::matmul_flags::XPOSE_MODE.get(flags) != 0;
+    let transpose = inst.get(m::TRANSPOSE_MODE) != 0 || b::matmul_flags::XPOSE_MODE.get(flags) != 0;
     let mode = if v5 {
-        if b::matmul_flags::ACCUMULATE_FLAG.get(flags) != 0 { Mode::Accumulate } else { Mode::Overwrite }
+        if b::matmul_flags::ACCUMULATE_FLAG.get(flags) != 0 {
+            Mode::Accumulate
+        } else {
+            Mode::Overwrite
+        }
     } else {
         group_mode(env, inst.get(m::PSUM_ACCUMULATE_FLAGS), inst.get(m::PSUM_ZERO_REGION), m::DST)?
     };
     let out = output_dtype(env, dtype, transpose, inst.get(m::OUT_DTYPE))?;
     let rows = inst.get(m::NUM_ACTIVE_ROWS) as u32;
-    let src = Operand::new(env, m::SRC, dtype, rows)?;
-    in_sbuf(&src)?;
+    let src = source(env, m::SRC, dtype, rows)?;
     let tile = Tile::decode(env, &TILE, src.partition)?;
     tile.check_source(src.partition)?;
     let dst = Destination::decode(env, m::DST, out, &tile, mode)?;
@@ -218,14 +218,13 @@ pub(super) fn matmul(env: &Env<'_>) -> Result<Prepared> {
     for part in &dst.parts {
         part.cost_dest(env, &mut operands);
     }
-    let cost = CostQuery::new(CostRow::Matmul, n as u64, operands)
-        .passes(passes(inst.get(m::FP32_MODE)));
+    let cost =
+        CostQuery::new(CostRow::Matmul, n as u64, operands).passes(passes(inst.get(m::FP32_MODE)));
     let flops = 2 * u64::from(tile.rows) * u64::from(tile.cols) * (n * lanes) as u64;
     let g = env.geometry();
     let psum = (g.psum_partitions, u64::from(g.psum_active));
     let accesses: Vec<_> = std::iter::once(src.read()).chain(dst.accesses()).collect();
-    let plan =
-        Plan { tile, src, dst, lanes, interleave, reduced, transpose, zero_points, psum };
+    let plan = Plan { tile, src, dst, lanes, interleave, reduced, transpose, zero_points, psum };
     Ok(Work::new(accesses, cost, move |lane| run(&plan, lane)).flops(flops).into())
 }
 
@@ -319,14 +318,8 @@ fn multiply(
             ),
         ));
     }
-    let moving = read_moving(
-        lane,
-        &plan.src,
-        plan.lanes,
-        plan.interleave,
-        plan.reduced,
-        Level::detect(),
-    )?;
+    let moving =
+        read_moving(lane, &plan.src, plan.lanes, plan.interleave, plan.reduced, Level::detect())?;
     let result = if plan.transpose {
         transposed(plan, lane, array, &contents, &moving, pending)
     } else if plan.src.dtype.is_int() {

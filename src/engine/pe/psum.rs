@@ -62,9 +62,13 @@ impl Pending {
 
     /// Marks `bytes` of `partition`, or takes the marks away.
     pub fn set(&mut self, partition: u32, bytes: &Range<u64>, pending: bool) {
-        Self::each(self.row(partition), bytes, |w, mask| {
-            if pending { *w |= mask } else { *w &= !mask }
-        });
+        Self::each(
+            self.row(partition),
+            bytes,
+            |w, mask| {
+                if pending { *w |= mask } else { *w &= !mask }
+            },
+        );
     }
 
     fn state(&mut self, partition: u32, bytes: &Range<u64>) -> State {
