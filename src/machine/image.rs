@@ -168,7 +168,7 @@ fn decode(inst: Inst, engine: Engine, program: &Program, strict: bool) -> Result
         let sync = Sync::decode(inst.generation, program.v1_events8, &inst.events())?;
         return Ok(Word { inst, sync, kind });
     }
-    let check = validate(&inst, engine, strict);
+    let check = crate::isa::validate(&inst, engine, strict);
     let decoded = check.and_then(|()| decode_sync(&inst, program.v1_events8));
     let sync = match decoded {
         Ok(sync) => sync,
@@ -259,8 +259,4 @@ fn explicit_v1(inst: &Inst, sync: &mut Sync) -> Result<()> {
 /// The instruction in assembly syntax.
 pub fn disassemble(inst: &Inst) -> String {
     crate::isa::text::inst::print(inst.form(), &inst.bytes)
-}
-
-fn validate(_: &Inst, _: Engine, _: bool) -> Result<()> {
-    Ok(())
 }
