@@ -53,8 +53,7 @@ pub fn run(args: &ValidateArgs) -> Result<()> {
 
 /// The number of words of `program`, and every rule that one of them breaks.
 pub fn violations(program: &Program, strict: bool) -> (usize, Vec<Error>) {
-    let format =
-        StreamFormat { generation: program.generation, wide_events: program.v1_events8 };
+    let format = StreamFormat { generation: program.generation, wide_events: program.v1_events8 };
     let layout = layout(program);
     let mut words = 0;
     let mut errors = Vec::new();

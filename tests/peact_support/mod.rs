@@ -27,7 +27,18 @@ pub struct Bytes {
     pub space: String,
     pub partition: u32,
     pub byte: u64,
+    /// Consecutive partitions, which share `hex` evenly.
+    pub count: u32,
     pub hex: String,
+}
+
+impl Bytes {
+    /// (partition, bytes) of each row.
+    fn rows(&self) -> Vec<(u32, Vec<u8>)> {
+        let all = unhex(&self.hex);
+        let len = all.len() / self.count as usize;
+        (self.partition..).zip(all.chunks_exact(len).map(<[u8]>::to_vec)).collect()
+    }
 }
 
 #[derive(Deserialize)]
@@ -39,6 +50,9 @@ pub struct Instruction {
     pub floats: BTreeMap<String, f32>,
     #[serde(default)]
     pub patterns: BTreeMap<String, Shape>,
+    /// Fields as bytes.
+    #[serde(default)]
+    pub raw: BTreeMap<String, String>,
     #[serde(default)]
     pub registers: BTreeMap<usize, u32>,
 }
@@ -68,6 +82,11 @@ impl Instruction {
         for (name, value) in &self.floats {
             let at = usize::from(field(&inst, name).offset);
             inst.bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        }
+        for (name, hex) in &self.raw {
+            let at = usize::from(field(&inst, name).offset);
+            let bytes = unhex(hex);
+            inst.bytes[at..at + bytes.len()].copy_from_slice(&bytes);
         }
         for (name, shape) in &self.patterns {
             let d = field(&inst, name);
@@ -105,7 +124,9 @@ pub fn run(case: &Case, engine: Engine) -> Result<(), String> {
         .ok_or_else(|| format!("generation {}", case.gen))?;
     let mut bench = Bench::new(generation, engine);
     for b in &case.put {
-        bench.put(space(&b.space), b.partition, b.byte, &unhex(&b.hex));
+        for (partition, bytes) in b.rows() {
+            bench.put(space(&b.space), partition, b.byte, &bytes);
+        }
     }
     for (i, instruction) in case.insts.iter().enumerate() {
         for (r, v) in &instruction.registers {
@@ -126,9 +147,10 @@ pub fn run(case: &Case, engine: Engine) -> Result<(), String> {
             (Ok(_), _) => {}
         }
     }
-    for b in &case.expect {
-        let want = unhex(&b.hex);
-        let got = bench.get(space(&b.space), b.partition, b.byte, want.len() as u64);
+    for (b, (partition, want)) in
+        case.expect.iter().flat_map(|b| b.rows().into_iter().map(move |row| (b, row)))
+    {
+        let got = bench.get(space(&b.space), partition, b.byte, want.len() as u64);
         let same = got == want
             || case.tolerance > 0.0
                 && got.chunks_exact(4).zip(want.chunks_exact(4)).all(|(g, w)| {
@@ -140,7 +162,7 @@ pub fn run(case: &Case, engine: Engine) -> Result<(), String> {
             return Err(format!(
                 "{} partition {} byte {:#x}:\n got  {}\n want {}",
                 b.space,
-                b.partition,
+                partition,
                 b.byte,
                 hex(&got),
                 hex(&want)

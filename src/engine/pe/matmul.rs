@@ -69,7 +69,8 @@ impl Destination {
             *count = 1;
             let low = Operand::resolve(env, &pattern, dtype, partitions)?;
             let start = low.walk.start as i64 + step * dtype.size() as i64;
-            let walk = Walk { start: usize::try_from(start).unwrap_or(usize::MAX), ..low.walk.clone() };
+            let walk =
+                Walk { start: usize::try_from(start).unwrap_or(usize::MAX), ..low.walk.clone() };
             let at = Location { space: low.space, partition: low.partition, byte: 0 };
             parts.push(low);
             parts.push(Operand::at(env, at, walk, dtype, tile.cols - partitions, false)?);
@@ -108,9 +109,11 @@ impl Destination {
     /// Footprint of the writes.
     pub fn accesses(&self) -> impl Iterator<Item = Access> {
         let accumulates = self.mode == Mode::Accumulate;
-        self.parts.iter().map(move |p| {
-            if accumulates { Access::accumulate(p.region()) } else { p.write() }
-        })
+        self.parts.iter().map(
+            move |p| {
+                if accumulates { Access::accumulate(p.region()) } else { p.write() }
+            },
+        )
     }
 }
 
@@ -118,19 +121,17 @@ impl Destination {
 ///
 /// # Errors
 /// `mm_psum_flags`, `psum_zero_region`.
-pub(super) fn group_mode(
-    env: &Env<'_>,
-    flags: u64,
-    zero_region: u64,
-    dst: Field,
-) -> Result<Mode> {
+pub(super) fn group_mode(env: &Env<'_>, flags: u64, zero_region: u64, dst: Field) -> Result<Mode> {
     use e::psum_acc_flags::{MULTI_END, MULTI_MID, MULTI_START, SINGLE};
     match flags as u8 {
         MULTI_MID | MULTI_END => Ok(Mode::Accumulate),
         MULTI_START | SINGLE => {
             let g = env.geometry();
             if zero_region > 3 {
-                return Err(Error::illegal("psum_zero_region", format!("zero region {zero_region}")));
+                return Err(Error::illegal(
+                    "psum_zero_region",
+                    format!("zero region {zero_region}"),
+                ));
             }
             let pattern = env.inst.tensor(dst)?;
             let address = match pattern.addr.reg() {
@@ -165,11 +166,8 @@ pub(super) fn matmul(env: &Env<'_>) -> Result<Prepared> {
     let inst = env.inst;
     let v5 = env.generation() >= Generation::V5;
     let dtype = input_dtype(env, inst.get(m::IN_DTYPE))?;
-    let reduced = if inst.has(m::FP32_MODE) {
-        reduced(env, dtype, inst.get(m::FP32_MODE))?
-    } else {
-        false
-    };
+    let reduced =
+        if inst.has(m::FP32_MODE) { reduced(env, dtype, inst.get(m::FP32_MODE))? } else { false };
     let (lanes, interleave) = lanes(env, inst.get(m::PERF_OPT), dtype)?;
     if inst.get(m::PERF_MODE) != 0 {
         return Err(Error::missing_spec(
@@ -196,10 +194,13 @@ pub(super) fn matmul(env: &Env<'_>) -> Result<Prepared> {
             "firmware/kernels/pe-matmul",
         ));
     }
-    let transpose =
-        inst.get(m::TRANSPOSE_MODE) != 0 || b::matmul_flags::XPOSE_MODE.get(flags) != 0;
+    let transpose = inst.get(m::TRANSPOSE_MODE) != 0 || b::matmul_flags::XPOSE_MODE.get(flags) != 0;
     let mode = if v5 {
-        if b::matmul_flags::ACCUMULATE_FLAG.get(flags) != 0 { Mode::Accumulate } else { Mode::Overwrite }
+        if b::matmul_flags::ACCUMULATE_FLAG.get(flags) != 0 {
+            Mode::Accumulate
+        } else {
+            Mode::Overwrite
+        }
     } else {
         group_mode(env, inst.get(m::PSUM_ACCUMULATE_FLAGS), inst.get(m::PSUM_ZERO_REGION), m::DST)?
     };
@@ -217,14 +218,13 @@ pub(super) fn matmul(env: &Env<'_>) -> Result<Prepared> {
     for part in &dst.parts {
         part.cost_dest(env, &mut operands);
     }
-    let cost = CostQuery::new(CostRow::Matmul, n as u64, operands)
-        .passes(passes(inst.get(m::FP32_MODE)));
+    let cost =
+        CostQuery::new(CostRow::Matmul, n as u64, operands).passes(passes(inst.get(m::FP32_MODE)));
     let flops = 2 * u64::from(tile.rows) * u64::from(tile.cols) * (n * lanes) as u64;
     let g = env.geometry();
     let psum = (g.psum_partitions, u64::from(g.psum_active));
     let accesses: Vec<_> = std::iter::once(src.read()).chain(dst.accesses()).collect();
-    let plan =
-        Plan { tile, src, dst, lanes, interleave, reduced, transpose, zero_points, psum };
+    let plan = Plan { tile, src, dst, lanes, interleave, reduced, transpose, zero_points, psum };
     Ok(Work::new(accesses, cost, move |lane| run(&plan, lane)).flops(flops).into())
 }
 
@@ -291,21 +291,13 @@ fn zero_points(env: &Env<'_>, dtype: Dtype, field: u64) -> (i64, i64) {
 
 fn run(plan: &Plan, lane: &mut Lane<'_>) -> Result<Outcome> {
     let array = std::mem::take(&mut lane.state.pe.array);
-    let mut pending = std::mem::take(&mut lane.state.pe.pending);
-    pending.ensure(plan.psum.0, plan.psum.1);
-    let result = multiply(plan, lane, &array, &mut pending);
+    let result = multiply(plan, lane, &array);
     lane.state.pe.array = array;
-    lane.state.pe.pending = pending;
     result?;
     Outcome::none()
 }
 
-fn multiply(
-    plan: &Plan,
-    lane: &mut Lane<'_>,
-    array: &Array,
-    pending: &mut super::psum::Pending,
-) -> Result<()> {
+fn multiply(plan: &Plan, lane: &mut Lane<'_>, array: &Array) -> Result<()> {
     let tile = &plan.tile;
     let contents = array.contents(tile.row_range(), tile.col_range())?;
     if !same_kind(contents.dtype, plan.src.dtype) {
@@ -318,23 +310,17 @@ fn multiply(
             ),
         ));
     }
-    let moving = read_moving(
-        lane,
-        &plan.src,
-        plan.lanes,
-        plan.interleave,
-        plan.reduced,
-        Level::detect(),
-    )?;
+    let moving =
+        read_moving(lane, &plan.src, plan.lanes, plan.interleave, plan.reduced, Level::detect())?;
     let result = if plan.transpose {
-        transposed(plan, lane, array, &contents, &moving, pending)
+        transposed(plan, lane, array, &contents, &moving)
     } else if plan.src.dtype.is_int() {
-        integers(plan, lane, array, &contents, &moving, pending)
+        integers(plan, lane, array, &contents, &moving)
     } else {
         let mut spare = std::mem::take(&mut lane.scratch.f32[3]);
         let mut out = std::mem::take(&mut lane.scratch.f32[1]);
         let result = sums(array, &contents, tile, &moving, &mut spare, &mut out)
-            .and_then(|()| write(lane, pending, &plan.dst, tile, &moving, &out));
+            .and_then(|()| write(lane, plan.psum, &plan.dst, tile, &moving, &out));
         lane.scratch.f32[1] = out;
         lane.scratch.f32[3] = spare;
         result
@@ -343,29 +329,48 @@ fn multiply(
     result
 }
 
-/// Hands the sums of every column to PSUM.
+/// Hands the sums of every column to PSUM, which has `psum` partitions and bytes in each.
 pub(super) fn write(
     lane: &mut Lane<'_>,
-    pending: &mut super::psum::Pending,
+    psum: (u32, u64),
     dst: &Destination,
     tile: &Tile,
     moving: &Moving,
     out: &[f32],
 ) -> Result<()> {
+    columns(lane, psum, dst, tile, |lane, c, put| {
+        put(lane, Values::Float(&out[c as usize * moving.stride()..][..moving.cols]))
+    })
+}
+
+/// Lets `f` make the values of each column of the tile and hand them to PSUM.
+fn columns(
+    lane: &mut Lane<'_>,
+    psum: (u32, u64),
+    dst: &Destination,
+    tile: &Tile,
+    mut f: impl FnMut(
+        &mut Lane<'_>,
+        u32,
+        &mut dyn FnMut(&mut Lane<'_>, Values<'_>) -> Result<()>,
+    ) -> Result<()>,
+) -> Result<()> {
+    let mut pending = std::mem::take(&mut lane.state.pe.pending);
+    let mut seeds = std::mem::take(&mut lane.state.pe.seeds);
+    pending.ensure(psum.0, psum.1);
+    let mut result = Ok(());
     for c in 0..tile.cols {
-        let values = &out[c as usize * moving.stride()..][..moving.cols];
         let (part, channel) = dst.column(c);
-        drain(
-            lane,
-            pending,
-            part,
-            channel,
-            Values::Float(values),
-            &dst.mode,
-            Rounding::NearestEven,
-        )?;
+        result = f(lane, c, &mut |lane, values| {
+            drain(lane, &mut pending, part, channel, values, &dst.mode, &mut seeds)
+        });
+        if result.is_err() {
+            break;
+        }
     }
-    Ok(())
+    lane.state.pe.pending = pending;
+    lane.state.pe.seeds = seeds;
+    result
 }
 
 /// Cells (lane, row) of the tile in contraction order.
@@ -380,16 +385,11 @@ fn integers(
     array: &Array,
     contents: &Contents,
     moving: &Moving,
-    pending: &mut super::psum::Pending,
 ) -> Result<()> {
-    let lanes = usize::from(contents.lanes);
-    if plan.lanes != lanes {
-        return Err(Error::illegal("matmul_perf_mode", "weights loaded for another mode"));
-    }
+    let lanes = same_lanes(plan, contents)?;
     let (row, _) = plan.tile.row_range();
     let mut values = std::mem::take(&mut lane.scratch.i64[0]);
-    let mut result = Ok(());
-    for c in 0..plan.tile.cols {
+    let result = columns(lane, plan.psum, &plan.dst, &plan.tile, |lane, c, put| {
         values.clear();
         values.resize(moving.cols, 0);
         let col = (plan.tile.col + c) as usize;
@@ -399,22 +399,18 @@ fn integers(
                 *v = v.wrapping_add(w * (moving.get(k, n) as i64 - plan.zero_points.0));
             }
         }
-        let (part, channel) = plan.dst.column(c);
-        result = drain(
-            lane,
-            pending,
-            part,
-            channel,
-            Values::Int(&values),
-            &plan.dst.mode,
-            Rounding::NearestEven,
-        );
-        if result.is_err() {
-            break;
-        }
-    }
+        put(lane, Values::Int(&values))
+    });
     lane.scratch.i64[0] = values;
     result
+}
+
+fn same_lanes(plan: &Plan, contents: &Contents) -> Result<usize> {
+    let lanes = usize::from(contents.lanes);
+    if plan.lanes == lanes {
+        return Ok(lanes);
+    }
+    Err(Error::illegal("matmul_perf_mode", "the weights were loaded for another mode"))
 }
 
 /// Transpose mode: the moving operand is an identity (or any permutation), and the cell it selects
@@ -427,13 +423,11 @@ fn transposed(
     array: &Array,
     contents: &Contents,
     moving: &Moving,
-    pending: &mut super::psum::Pending,
 ) -> Result<()> {
-    let lanes = usize::from(contents.lanes);
+    let lanes = same_lanes(plan, contents)?;
     let (row, _) = plan.tile.row_range();
     let mut values = std::mem::take(&mut lane.scratch.bits[0]);
-    let mut result = Ok(());
-    for c in 0..plan.tile.cols {
+    let result = columns(lane, plan.psum, &plan.dst, &plan.tile, |lane, c, put| {
         let col = (plan.tile.col + c) as usize;
         values.clear();
         for n in 0..moving.cols {
@@ -447,23 +441,12 @@ fn transposed(
                 }
             }
             let mut bytes = [0; 4];
-            store_f32(contents.dtype, &[picked.unwrap_or(0.0)], &mut bytes, Rounding::NearestEven)?;
+            let value = [picked.unwrap_or(0.0)];
+            store_f32(contents.dtype, &value, &mut bytes, Rounding::NearestEven)?;
             values.push(u64::from(u32::from_le_bytes(bytes)));
         }
-        let (part, channel) = plan.dst.column(c);
-        result = drain(
-            lane,
-            pending,
-            part,
-            channel,
-            Values::Bits(&values),
-            &plan.dst.mode,
-            Rounding::NearestEven,
-        );
-        if result.is_err() {
-            break;
-        }
-    }
+        put(lane, Values::Bits(&values))
+    });
     lane.scratch.bits[0] = values;
     result
 }

@@ -116,8 +116,7 @@ pub(super) fn reduce_precision(values: &mut [f32]) {
     const DROP: u32 = 23 - FP32R_MANTISSA_BITS;
     for v in values {
         let bits = v.to_bits();
-        let rounded =
-            bits.wrapping_add((1 << (DROP - 1)) - 1 + (bits >> DROP & 1)) >> DROP << DROP;
+        let rounded = bits.wrapping_add((1 << (DROP - 1)) - 1 + (bits >> DROP & 1)) >> DROP << DROP;
         *v = if v.is_finite() { f32::from_bits(rounded) } else { *v };
     }
 }

@@ -44,7 +44,10 @@ impl Level {
             if std::env::var_os("TPBEMU_SIMD").is_some_and(|v| v == "off") {
                 return Level::Scalar;
             }
-            [Level::Avx512, Level::Avx2].into_iter().find(|l| l.available()).unwrap_or(Level::Scalar)
+            [Level::Avx512, Level::Avx2]
+                .into_iter()
+                .find(|l| l.available())
+                .unwrap_or(Level::Scalar)
         })
     }
 
@@ -136,11 +139,8 @@ fn sums<const COLS: usize, const PANEL: usize, const FUSED: bool>(
         let w: &[f32; COLS] = weights[k * BLOCK..].first_chunk().expect("a block of weights");
         for c in 0..COLS {
             for n in 0..PANEL {
-                acc[c][n] = if FUSED {
-                    w[c].mul_add(x[n], acc[c][n])
-                } else {
-                    acc[c][n] + w[c] * x[n]
-                };
+                acc[c][n] =
+                    if FUSED { w[c].mul_add(x[n], acc[c][n]) } else { acc[c][n] + w[c] * x[n] };
             }
         }
     }
@@ -152,7 +152,14 @@ mod tests {
     use super::*;
 
     /// The definition, one output at a time.
-    fn naive(rows: usize, cols: usize, n: usize, w: &[Vec<f32>], x: &[f32], panel: usize) -> Vec<u32> {
+    fn naive(
+        rows: usize,
+        cols: usize,
+        n: usize,
+        w: &[Vec<f32>],
+        x: &[f32],
+        panel: usize,
+    ) -> Vec<u32> {
         let mut out = Vec::new();
         for c in 0..cols {
             for j in 0..n {

@@ -67,7 +67,9 @@ impl Tile {
             if !(6..=7).contains(&r) || !(7..=8).contains(&c) {
                 return Err(Error::illegal(
                     "tile_size",
-                    format!("tile size byte {size:#04x}: rows are 6 (64) or 7 (128), columns 7 (128) or 8 (256)"),
+                    format!(
+                        "tile size byte {size:#04x}: rows are 6 (64) or 7 (128), columns 7 (128) or 8 (256)"
+                    ),
                 ));
             }
             (max_rows, max_cols) = (1 << r, 1 << c);
