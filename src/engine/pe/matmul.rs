@@ -17,7 +17,7 @@ use crate::engine::cost::Operands;
 use crate::engine::{CostQuery, CostRow, Env, Lane, Operand, Outcome, Prepared, Work};
 use crate::error::{Error, Result};
 use crate::isa::{Field, Generation, b, e, f};
-use crate::memory::{Access, Location, Space};
+use crate::memory::{Access, ByteSet, Location, Region, Space};
 use crate::numeric::{Dtype, Rounding, Walk, store_f32};
 
 /// Fields that describe the tile of a matmul.
@@ -104,6 +104,15 @@ impl Destination {
     pub fn column(&self, c: u32) -> (&Operand, u32) {
         let first = self.parts[0].channels;
         if c < first { (&self.parts[0], c) } else { (&self.parts[1], c - first) }
+    }
+
+    /// Bytes whose accumulation the instruction starts afresh: the zero region in the partitions of
+    /// its columns.
+    pub fn opens(&self) -> Option<Region> {
+        let Mode::Begin(bytes) = &self.mode else { return None };
+        let part = self.parts.first()?;
+        let set = ByteSet::dense(bytes.start, bytes.end - bytes.start);
+        Some(Region::new(part.space, part.partition, part.channels, set))
     }
 
     /// Footprint of the writes.
@@ -224,8 +233,10 @@ pub(super) fn matmul(env: &Env<'_>) -> Result<Prepared> {
     let g = env.geometry();
     let psum = (g.psum_partitions, u64::from(g.psum_active));
     let accesses: Vec<_> = std::iter::once(src.read()).chain(dst.accesses()).collect();
+    let opens = dst.opens();
     let plan = Plan { tile, src, dst, lanes, interleave, reduced, transpose, zero_points, psum };
-    Ok(Work::new(accesses, cost, move |lane| run(&plan, lane)).flops(flops).into())
+    let work = Work::new(accesses, cost, move |lane| run(&plan, lane));
+    Ok(work.flops(flops).opens(opens).into())
 }
 
 /// Passes of the moving data through the array. OPEN for HIGH; the others are stated

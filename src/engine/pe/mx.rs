@@ -225,6 +225,7 @@ pub(super) fn matmul_mx(env: &Env<'_>) -> Result<Prepared> {
     let accesses: Vec<_> = src.accesses().chain(dst.accesses()).collect();
     let g = env.geometry();
     let psum = (g.psum_partitions, u64::from(g.psum_active));
+    let opens = dst.opens();
     let work = Work::new(accesses, cost, move |lane| {
         let moving = read(lane, &src)?;
         let array = std::mem::take(&mut lane.state.pe.array);
@@ -242,7 +243,7 @@ pub(super) fn matmul_mx(env: &Env<'_>) -> Result<Prepared> {
         result?;
         Outcome::none()
     });
-    Ok(work.flops(flops).into())
+    Ok(work.flops(flops).opens(opens).into())
 }
 
 fn blocks_meet(weights: &Contents) -> Result<()> {

@@ -183,8 +183,10 @@ pub(super) fn matmul_sparse(env: &Env<'_>) -> Result<Prepared> {
     let accesses: Vec<_> = std::iter::once(src.read()).chain(dst.accesses()).collect();
     let g = env.geometry();
     let psum = (g.psum_partitions, u64::from(g.psum_active));
+    let opens = dst.opens();
     let plan = Plan { tile, src, dst, maps, reduced, psum };
-    Ok(Work::new(accesses, cost, move |lane| run(&plan, lane)).flops(flops).into())
+    let work = Work::new(accesses, cost, move |lane| run(&plan, lane));
+    Ok(work.flops(flops).opens(opens).into())
 }
 
 fn run(plan: &Plan, lane: &mut Lane<'_>) -> Result<Outcome> {
