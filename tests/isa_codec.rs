@@ -4,7 +4,8 @@
 use proptest::prelude::*;
 use tpbemu::isa::{
     ENUMS, Engine, FieldType, Generation, Inst, Pattern, PatternKind, Presence, STRUCTS, StructDef,
-    V1_OPCODES, opcode_table, validate, validate_all,
+    V1_OPCODES, opcode_table,
+    validate::{common_rule_names, opcode_rule_names, validate, validate_all},
 };
 
 /// All words that a generation can decode, one per opcode, extended opcode and V1 dialect.
@@ -154,7 +155,13 @@ proptest! {
             }
             inst.bytes[0] = template.bytes[0];
             inst.bytes[12] = template.bytes[12];
+            let mut known = common_rule_names();
+            known.extend(opcode_rule_names(inst.def().unwrap()));
             for engine in Engine::ALL {
+                for e in validate_all(&inst, engine, true) {
+                    let rule = e.rule.unwrap();
+                    prop_assert!(known.contains(&&*rule), "{} breaks {rule}", e.message);
+                }
                 let all = validate_all(&inst, engine, true);
                 let first = validate(&inst, engine, true);
                 prop_assert_eq!(first.err(), all.first().cloned());

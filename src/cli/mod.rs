@@ -2,6 +2,7 @@
 
 mod asm;
 mod disasm;
+mod isa;
 mod run;
 mod validate;
 
@@ -30,6 +31,8 @@ enum Command {
     Disasm(disasm::DisasmArgs),
     /// Checks every word of a program against the rules of its generation.
     Validate(validate::ValidateArgs),
+    /// Prints what the instruction-set tables know.
+    Isa(isa::IsaArgs),
 }
 
 /// Parses the arguments, runs the subcommand and returns the process's exit code.
@@ -41,6 +44,7 @@ pub fn main() -> ExitCode {
         Command::Asm(args) => asm::run(args).map(|()| ExitCode::SUCCESS),
         Command::Disasm(args) => disasm::run(args).map(|()| ExitCode::SUCCESS),
         Command::Validate(args) => validate::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Isa(args) => isa::run(args).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {
         eprintln!("{error}");

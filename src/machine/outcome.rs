@@ -36,8 +36,8 @@ impl RunResult {
                 format!("the program has no tensor `{name}`"),
             )
         })?;
-        let geometry = self.machine.config().geometry.clone();
-        super::tensors::read(tensor, &self.machine.memory(), &geometry)
+        let config = Arc::clone(self.machine.shared_config());
+        super::tensors::read(tensor, &self.machine.memory(), &config)
     }
 
     /// Digest of all tensors' bytes.

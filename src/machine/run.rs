@@ -186,7 +186,7 @@ impl Machine {
         let mut memory = Memory::new(&config.geometry)?;
         let mut validity = options.check_unwritten.then(|| Validity::new(&config.geometry));
         for tensor in &program.tensors {
-            super::tensors::fill(tensor, &mut memory, &config.geometry, validity.as_mut())?;
+            super::tensors::fill(tensor, &mut memory, &config, validity.as_mut())?;
         }
         let total = ENGINE_STREAMS + image.queues.len();
         let streams: Vec<Stream> = Engine::ALL.iter().map(|&e| Stream::new(e, total)).collect();
@@ -292,6 +292,21 @@ impl Machine {
     /// The configuration.
     pub fn config(&self) -> &MachineConfig {
         &self.config
+    }
+
+    /// The configuration, shared.
+    pub fn shared_config(&self) -> &Arc<MachineConfig> {
+        &self.config
+    }
+
+    /// Sets the window of legal word addresses of an engine's stream, 64 bytes a word from 0.
+    pub fn set_pc_bounds(&mut self, engine: Engine, bounds: super::fault::PcBounds) {
+        self.streams[engine.index()].bounds = bounds;
+    }
+
+    /// Run state of an engine's stream.
+    pub fn run_state(&self, engine: Engine) -> RunState {
+        self.streams[engine.index()].state
     }
 
     /// Replaces the recorder.
@@ -631,6 +646,11 @@ impl Machine {
             return Ok(());
         };
         let data = matches!(word.kind, Kind::Data(_));
+        if !self.streams[s].bounds.contains(pc as u64 * 64) {
+            // OPEN (seq choice 11): the header promises an error state for a fetch out of bounds
+            let error = super::fault::device_fault(0, "fetch outside the program-counter bounds");
+            return self.placed(Err(error), s, pc);
+        }
         if let Kind::Refuse(error) = &word.kind {
             let error = (**error).clone();
             return self.placed(Err(error), s, pc);
@@ -1049,7 +1069,7 @@ impl Machine {
         if !self.race_pairs.insert((a.stream, a.pc, b.stream, b.pc)) {
             return;
         }
-        if crate::check::race::allowed(&self.program, &conflict, &self.config.geometry) {
+        if crate::check::race::allowed(&self.program, &conflict, &self.config) {
             return;
         }
         let earlier = self.location(a.stream, a.pc as usize);

@@ -6,7 +6,7 @@
 
 use super::model::Program;
 use crate::error::{Error, Result};
-use crate::isa::{Generation, Layout, opcode, struct_in};
+use crate::isa::{Generation, Layout, StreamFormat, e, f, op, opcode};
 
 /// What a word of a loaded stream does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,13 +29,6 @@ pub enum Lowered {
     End,
 }
 
-const PSEUDO_DMA_TRIGGER: u8 = 0xc1;
-const PSEUDO_DMA_BARRIER: u8 = 0xc3;
-const PSEUDO_BRANCH_LABEL: u8 = 0xcc;
-const PSEUDO_INST: u8 = 0xdf;
-/// Byte 12 of 0xDF that ends execution (wiki: neuronx-runtime isa/instruction-record).
-const EXIT_EXECUTION: u8 = 1;
-
 /// The layout of a program's 64-byte words.
 pub fn layout(program: &Program) -> Layout {
     match program.generation {
@@ -54,20 +47,20 @@ pub fn lower(program: &Program, word: &[u8; 64]) -> Result<Lowered> {
         return Ok(Lowered::Word);
     }
     match word[0] {
-        PSEUDO_DMA_TRIGGER => trigger(program, word),
+        op::PSEUDO_DMATRIGGER => trigger(program, word),
         // (wiki: collectives/ops/core-barrier 7)
-        PSEUDO_DMA_BARRIER => Ok(Lowered::DmaBarrier),
+        op::PSEUDO_DMABARRIER => Ok(Lowered::DmaBarrier),
         // V1 has no such words (wiki: generations/cross-gen-opcode-diff 5.3).
-        PSEUDO_BRANCH_LABEL if program.generation != Generation::V1 => Ok(Lowered::Nothing),
-        PSEUDO_INST if program.generation != Generation::V1 => match word[12] {
-            EXIT_EXECUTION => Ok(Lowered::End),
+        op::PSEUDO_BRANCH_LABEL if program.generation != Generation::V1 => Ok(Lowered::Nothing),
+        op::PSEUDO_INST if program.generation != Generation::V1 => match word[12] {
+            e::pseudo_opcode::PSEUDO_EXIT_EXECUTION => Ok(Lowered::End),
             other => Err(Error::unimplemented(format!(
                 "pseudo opcode {other} of PSEUDO_INST 0xdf (1 ends execution)"
             ))),
         },
         byte => {
-            let op = opcode(program.generation, byte)?;
-            let message = format!("{} {byte:#04x}: no lowering of this host-only word", op.name);
+            let name = opcode(program.generation, byte)?.name;
+            let message = format!("{} {byte:#04x}: no lowering of this host-only word", name);
             Err(Error::unimplemented(message)
                 .help("write the device instructions that the runtime would put in its place"))
         }
@@ -75,27 +68,16 @@ pub fn lower(program: &Program, word: &[u8; 64]) -> Result<Lowered> {
 }
 
 fn trigger(program: &Program, word: &[u8; 64]) -> Result<Lowered> {
-    let op = opcode(program.generation, word[0])?;
-    let def = struct_in(layout(program), op, 0)?;
-    let bytes = |name: &str| {
-        def.field(name)
-            .and_then(|f| word.get(usize::from(f.offset)..usize::from(f.offset + f.size)))
-            .ok_or_else(|| Error::internal(format!("{} has no field {name}", def.name)))
-    };
-    let number = |name: &str| {
-        let mut value = [0; 4];
-        let bytes = bytes(name)?;
-        value[..bytes.len().min(4)].copy_from_slice(&bytes[..bytes.len().min(4)]);
-        Ok::<u32, Error>(u32::from_le_bytes(value))
-    };
-    let name = bytes("queue_name")?;
+    let inst = StreamFormat { generation: program.generation, wide_events: program.v1_events8 }
+        .word(*word);
+    let name = inst.slice(f::pseudo_dma_trigger::QUEUE_NAME);
     let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
     let name = String::from_utf8_lossy(&name[..end]);
     if name.is_empty() {
         // Third of the word's validity conditions (wiki: neff/seq-microcode 5).
         return Err(Error::illegal("dma_queue_name", "a DMA trigger without a queue name"));
     }
-    if number("use_raw_count")? != 0 {
+    if inst.get(f::pseudo_dma_trigger::USE_RAW_COUNT) != 0 {
         return Err(Error::missing_spec(
             "what a DMA trigger with use_raw_count starts",
             "wiki: neff/seq-microcode 5",
@@ -105,8 +87,8 @@ fn trigger(program: &Program, word: &[u8; 64]) -> Result<Lowered> {
         let message = format!("a DMA trigger names the queue `{name}`, which is not declared");
         Error::new(crate::error::ErrorClass::ProgramError, message)
     })?;
-    let id = number("block_id_or_count")?;
-    let block = program.blocks.iter().position(|b| b.queue == queue && b.id == id);
+    let id = inst.get(f::pseudo_dma_trigger::BLOCK_ID_OR_COUNT);
+    let block = program.blocks.iter().position(|b| b.queue == queue && u64::from(b.id) == id);
     let block = block.ok_or_else(|| {
         let message =
             format!("a DMA trigger names block {id} of queue `{name}`, which does not exist");

@@ -7,7 +7,7 @@ use super::lower::layout;
 use super::model::{DmaSide, Program, Role, Stream, Tensor, Update};
 use crate::isa::text::lex::escape;
 use crate::isa::text::{inst, sp};
-use crate::isa::{Generation, Layout};
+use crate::isa::{Generation, Layout, e, f, op};
 
 /// Tensors with at most this many bytes of data are written inline.
 const INLINE_BYTES: usize = 4096;
@@ -157,14 +157,22 @@ fn side_text(side: &DmaSide) -> String {
     out
 }
 
+/// Where a branch word of `layout` holds its target.
+fn branch_immediate(layout: Layout) -> Option<std::ops::Range<usize>> {
+    f::ctrl_br::BR_IMMEDIATE.at(layout).map(|at| at..at + 8)
+}
+
 /// The word that a relative branch at `at` jumps to, if the text can say it with a label.
-fn branch_target(word: &[u8; 64], at: usize, count: usize) -> Option<usize> {
-    const COMPARE_BRANCH: u8 = 0xa9;
-    const RELATIVE_IMMEDIATE: u8 = 3;
-    if word[0] != COMPARE_BRANCH || word[14] != RELATIVE_IMMEDIATE || word[52..56] != [0; 4] {
+fn branch_target(layout: Layout, word: &[u8; 64], at: usize, count: usize) -> Option<usize> {
+    let mode = word[f::ctrl_br::TARGET_MODE.at(layout)?];
+    let immediate = &word[branch_immediate(layout)?];
+    if word[0] != op::COMPARE_BRANCH
+        || mode != e::br_target_mode::RELATIVE_IMMEDIATE
+        || immediate[4..] != [0; 4]
+    {
         return None;
     }
-    let distance = i32::from_le_bytes([word[48], word[49], word[50], word[51]]);
+    let distance = i32::from_le_bytes([immediate[0], immediate[1], immediate[2], immediate[3]]);
     if distance % 64 != 0 {
         return None;
     }
@@ -181,7 +189,7 @@ fn write_stream(out: &mut String, stream: &Stream, layout: Layout) {
     }
     let branches = !matches!(layout, Layout::V1 | Layout::V1Wide);
     let target = |word, at| {
-        if branches { branch_target(word, at, stream.words.len()) } else { None }
+        if branches { branch_target(layout, word, at, stream.words.len()) } else { None }
     };
     for (at, word) in stream.words.iter().enumerate() {
         if let Some(t) = target(word, at) {
@@ -219,7 +227,9 @@ fn write_stream(out: &mut String, stream: &Stream, layout: Layout) {
 
 fn with_label(layout: Layout, word: &[u8; 64], label: &str) -> String {
     let mut bare = *word;
-    bare[48..56].fill(0);
+    if let Some(range) = branch_immediate(layout) {
+        bare[range].fill(0);
+    }
     let text = inst::print(layout, &bare);
     if text.starts_with('.') {
         inst::print(layout, word)

@@ -10,7 +10,8 @@ use tpbemu::memory::Space;
 #[derive(Deserialize)]
 pub struct Case {
     pub name: String,
-    pub gen: String,
+    #[serde(rename = "gen")]
+    pub generation: String,
     pub put: Vec<Bytes>,
     pub insts: Vec<Instruction>,
     pub expect: Vec<Bytes>,
@@ -120,8 +121,8 @@ fn unhex(hex: &str) -> Vec<u8> {
 pub fn run(case: &Case, engine: Engine) -> Result<(), String> {
     let generation = Generation::ALL
         .into_iter()
-        .find(|g| g.to_string() == case.gen)
-        .ok_or_else(|| format!("generation {}", case.gen))?;
+        .find(|g| g.to_string() == case.generation)
+        .ok_or_else(|| format!("generation {}", case.generation))?;
     let mut bench = Bench::new(generation, engine);
     for b in &case.put {
         for (partition, bytes) in b.rows() {
@@ -186,5 +187,11 @@ pub fn run_all(json: &str, engine: Engine) {
         }
     }
     println!("{} run, 0 listed as not executable", cases.len());
-    assert!(failed.is_empty(), "{} of {} failed:\n{}", failed.len(), cases.len(), failed.join("\n"));
+    assert!(
+        failed.is_empty(),
+        "{} of {} failed:\n{}",
+        failed.len(),
+        cases.len(),
+        failed.join("\n")
+    );
 }

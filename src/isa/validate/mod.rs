@@ -8,6 +8,7 @@
 mod act_pe;
 mod common;
 mod dma;
+mod index;
 mod operands;
 mod queue;
 mod reduce;
@@ -15,7 +16,7 @@ mod search;
 mod seq;
 mod vector;
 
-use super::defs::{FieldDef, FieldType, Layout, OpcodeDef, StructDef};
+use super::defs::{Class, FieldDef, FieldType, Layout, OpcodeDef, Presence, StructDef};
 use super::generation::{Engine, Generation};
 use super::geometry::Geometry;
 use super::inst::Inst;
@@ -36,7 +37,7 @@ pub struct Rule {
 /// Declares the rules of a file and the list of them.
 macro_rules! rules {
     ($($ident:ident $name:literal $page:literal $what:literal;)*) => {
-        $(pub(super) static $ident: super::Rule =
+        $(pub(super) const $ident: super::Rule =
             super::Rule { name: $name, what: $what, page: $page };)*
         pub(super) static RULES: &[&super::Rule] = &[$(&$ident),*];
     };
@@ -58,6 +59,32 @@ pub fn rules_list() -> impl Iterator<Item = &'static Rule> {
     .into_iter()
     .flatten()
     .copied()
+}
+
+/// Names of the rules that the structs of `def` have beyond the common ones.
+pub fn opcode_rule_names(def: &OpcodeDef) -> Vec<&'static str> {
+    if def.presence_in(Generation::V1) != Presence::Absent {
+        return match (def.class, def.struct_names) {
+            (_, ["PSEUDO_DMA_TRIGGER"]) => vec![seq::QUEUE_NAME.name],
+            (Class::Compute, _) => vec![vector::V1_DIVIDE.name],
+            _ => Vec::new(),
+        };
+    }
+    let mut names: Vec<_> =
+        def.struct_names.iter().flat_map(|s| index::of_struct(s)).map(|r| r.name).collect();
+    names.dedup();
+    names
+}
+
+/// Names of the rules that every opcode has: stream, header, events, fields, operands.
+pub fn common_rule_names() -> Vec<&'static str> {
+    queue::RULES.iter().chain(common::RULES).map(|r| r.name).collect()
+}
+
+/// Whether the stream of `engine` may carry `def` in `generation`.
+pub fn queue_legal(def: &OpcodeDef, generation: Generation, engine: Engine) -> bool {
+    let device = !matches!(def.class, Class::Pseudo | Class::Simulator | Class::Sentinel);
+    device && queue::legal(def, generation, engine)
 }
 
 /// Checks `inst` for the stream of `engine`. `strict` also demands zero in reserved bytes and
@@ -86,14 +113,35 @@ pub fn validate_all(inst: &Inst, engine: Engine, strict: bool) -> Vec<Error> {
     }
 }
 
+/// Every rule that a record breaks as the host sees it, before the loader lowers pseudo records:
+/// [`validate_all`] without the rules about streams.
+pub fn validate_host(inst: &Inst, strict: bool) -> Vec<Error> {
+    let mut cx = Context::new(inst, Engine::Pool, strict, false);
+    cx.host = true;
+    match run(&mut cx) {
+        Ok(()) => cx.errors,
+        Err(e) => {
+            cx.errors.push(e);
+            cx.errors
+        }
+    }
+}
+
 fn run(cx: &mut Context<'_>) -> Result<()> {
     let def = cx.inst.def()?;
-    queue::check(cx, def)?;
+    if !cx.host {
+        queue::check(cx, def)?;
+    }
     let layout = cx.inst.layout()?;
     cx.layout = Some(layout);
     common::check(cx, def, layout)?;
     if cx.generation() == Generation::V1 {
-        return vector::check_v1(cx, def);
+        vector::check_v1(cx, def)?;
+        return if layout.name == "PSEUDO_DMA_TRIGGER" {
+            seq::dma_trigger(cx, def)
+        } else {
+            Ok(())
+        };
     }
     let Some(opcode_rules) = opcode_rules(def, layout) else { return Ok(()) };
     opcode_rules(cx, def)
@@ -164,6 +212,7 @@ fn opcode_rules(_def: &OpcodeDef, layout: &StructDef) -> Option<Check> {
         "CTRL_NO" => seq::ctrl_no,
         "CTRL_ER" => seq::range_clear,
         "CTRL_CCI" => seq::compact_control,
+        "PSEUDO_DMA_TRIGGER" => seq::dma_trigger,
         _ => return None,
     })
 }
@@ -174,6 +223,7 @@ struct Context<'a> {
     engine: Engine,
     strict: bool,
     first_only: bool,
+    host: bool,
     layout: Option<&'static StructDef>,
     geometry: Geometry,
     errors: Vec<Error>,
@@ -182,7 +232,16 @@ struct Context<'a> {
 impl<'a> Context<'a> {
     fn new(inst: &'a Inst, engine: Engine, strict: bool, first_only: bool) -> Self {
         let geometry = Geometry::of(inst.generation);
-        Context { inst, engine, strict, first_only, layout: None, geometry, errors: Vec::new() }
+        Context {
+            inst,
+            engine,
+            strict,
+            first_only,
+            host: false,
+            layout: None,
+            geometry,
+            errors: Vec::new(),
+        }
     }
 
     fn generation(&self) -> Generation {

@@ -59,6 +59,8 @@ rules! {
         "this opcode has no operands";
     RANGE "range_clear_order" "neff/seq-microcode"
         "the first index is not above the last";
+    QUEUE_NAME "dma_trigger_queue_name" "neff/seq-microcode 7.2"
+        "a DMA trigger names its queue";
     COMPACT "compact_control_ops" "generations/maverick-profile 5"
         "every micro-operation is a member of CCOP";
 }
@@ -220,4 +222,9 @@ pub(super) fn compact_control(cx: &mut Context<'_>, _def: &'static OpcodeDef) ->
     let g = cx.generation();
     let bad = cx.bytes("insts").chunks_exact(4).position(|c| !enums::CCOP.contains(g, c[0].into()));
     cx.require(&COMPACT, bad.is_none(), || format!("micro-operation {bad:?}"))
+}
+
+pub(super) fn dma_trigger(cx: &mut Context<'_>, _def: &'static OpcodeDef) -> Result<()> {
+    let named = cx.bytes("queue_name").first().is_some_and(|b| *b != 0);
+    cx.require(&QUEUE_NAME, named, String::new)
 }

@@ -3,7 +3,7 @@
 use super::super::elem::ElemType;
 use super::super::limits;
 use super::super::model::{DmaBlock, DmaQueue, DmaSide, DmaTransfer, Memory, Tensor, Update};
-use super::super::place::geometry;
+use super::super::place::{check_side, geometry};
 use super::Assembler;
 use crate::isa::text::events::index;
 use crate::isa::text::expr::{Cursor, Env, integer};
@@ -202,7 +202,11 @@ impl Assembler<'_> {
                 let message = format!("`{}` is given twice", key.text);
                 return Err(SyntaxError::new(key.span, message));
             }
-            *side = Some(self.side(cursor)?);
+            let start = cursor.span();
+            let read = self.side(cursor)?;
+            let span = start.to(cursor.previous());
+            check_side(&read, self.generation(span)?).map_err(|why| SyntaxError::new(span, why))?;
+            *side = Some(read);
         }
         let span = start.to(cursor.previous());
         let (Some(src), Some(dst)) = (src, dst) else {

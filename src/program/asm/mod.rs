@@ -22,7 +22,7 @@ use super::model::Program;
 use crate::error::{Error, ErrorClass, Result};
 use crate::isa::text::expr::{Cursor, integer};
 use crate::isa::text::inst::{self, LabelForm, LabelUse};
-use crate::isa::text::lex::{Kind, Token, lex_line};
+use crate::isa::text::lex::{Kind, Token, is_name, lex_line};
 use crate::isa::text::sp;
 use crate::isa::text::syntax::{Span, SyntaxError, SyntaxResult, nearest};
 use crate::isa::{Engine, Generation, Layout};
@@ -199,10 +199,8 @@ impl<'f> Assembler<'f> {
                 Ok((tokens, continued)) => {
                     let statement = pending.get_or_insert(Statement { tokens: Vec::new(), span });
                     statement.tokens.extend(tokens);
-                    if !continued && let Some(statement) = pending.take() {
-                        if !statement.tokens.is_empty() {
-                            statements.push(statement);
-                        }
+                    if !continued {
+                        statements.extend(pending.take().filter(|s| !s.tokens.is_empty()));
                     }
                 }
                 Err(error) => {
@@ -314,6 +312,10 @@ impl<'f> Assembler<'f> {
 
     /// Refuses a name that expressions already know.
     fn new_name(&self, token: Token<'_>) -> SyntaxResult<()> {
+        if !is_name(token.text) {
+            let message = format!("`{}` cannot be a name: it means something else", token.text);
+            return Err(SyntaxError::new(token.span, message));
+        }
         if self.names.taken(token.text) {
             let message = format!("the name `{}` is taken", token.text);
             return Err(SyntaxError::new(token.span, message));

@@ -53,6 +53,9 @@ impl Env for Names {
             .map(|c| Value::Int(c.1.into()))
             .or_else(|| self.constants.get(name).copied())
             .or_else(|| self.tensors.get(name).map(|a| Value::Int((*a).into())))
+            // some V1 operands are plain event or semaphore numbers
+            .or_else(|| self.events.get(name).map(|n| Value::Int((*n).into())))
+            .or_else(|| self.semaphores.get(name).map(|n| Value::Int((*n).into())))
     }
 
     fn call(&self, name: &str, arguments: &[i128]) -> Option<Result<i128, String>> {
