@@ -1018,6 +1018,9 @@ impl Machine {
                 .help("initialise the tensor, or write it before this instruction");
                 return self.placed(Err(error), place, pc);
             }
+            if let Some(region) = &work.opens {
+                validity.mark(region);
+            }
         }
         if self.options.timing_only && !work.needs_outcome {
             return Ok(crate::engine::Outcome::default());
