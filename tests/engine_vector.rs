@@ -1,5 +1,10 @@
 //! Vector opcodes against vectors of an independent oracle (`tools/oracle/vector.py`).
 
+#[path = "engine_vector/golden.rs"]
+mod golden;
+#[path = "engine_vector/property.rs"]
+mod property;
+
 use serde_json::Value;
 use tpbemu::ErrorClass;
 use tpbemu::engine::testing::Bench;

@@ -90,7 +90,7 @@ impl Command {
 /// that reading clears it (OPEN).
 pub(super) fn dve_read_accumulator(env: &Env<'_>) -> Result<Prepared> {
     let n = channels(env, rd::NUM_ACTIVE_CHANNELS);
-    let dst = Operand::new(env, rd::DST, dtype(env, rd::DTYPE)?, n)?;
+    let dst = operand(env, rd::DST, dtype(env, rd::DTYPE)?, n)?;
     require_count(&dst, 1)?;
     let negated = env.inst.get(rd::NEGATED) != 0;
     Plan::new(env).dest(&dst)?.work(CostRow::StateLoad, 1, move |lane| {
