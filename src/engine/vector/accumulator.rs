@@ -7,7 +7,7 @@ use super::VectorState;
 use super::common::*;
 use super::rows::store_f32;
 use crate::engine::cost::CostRow;
-use crate::engine::{Env, Operand, Outcome, Prepared};
+use crate::engine::{Env, Outcome, Prepared};
 use crate::error::{Error, Result};
 use crate::isa::{Field, e, f::d1_rd as rd};
 use crate::numeric::{AluOp, alu};

@@ -6,7 +6,7 @@ use std::mem::take;
 use super::common::*;
 use super::scalar::Scalar;
 use crate::engine::cost::CostRow;
-use crate::engine::{Env, Operand, Outcome, Prepared};
+use crate::engine::{Env, Outcome, Prepared};
 use crate::error::{Error, Result};
 use crate::isa::f::s2d2_addr as ad;
 use crate::memory::Space;

@@ -190,8 +190,7 @@ pub(super) fn batch_norm_grad_accumulate2(env: &Env<'_>) -> Result<Prepared> {
     grad(env, (d0, d1, out), mean, inverse_std)
 }
 
-/// 0x64: A, B, C from memory, the count in the word, the batch mean behind a pointer.
-/// OPEN: the pointed-to mean is FP32.
+/// 0x64: A, B, C from memory, the count in the word, the batch mean, an FP32, behind a pointer.
 pub(super) fn batch_norm_param_load(env: &Env<'_>) -> Result<Prepared> {
     let n = channels(env, pl::NUM_ACTIVE_CHANNELS);
     let src = operand(env, pl::SRC, dtype(env, pl::DTYPE)?, n)?;
@@ -223,7 +222,7 @@ fn pointer_source(code: u8) -> u8 {
 
 /// 0x8E: B and C from memory, the count in the word, two values behind pointers.
 /// OPEN: the page does not say which pointer is which; here the first is the batch mean, as in
-/// 0x64, and the second A; the count is the integer `element_count`.
+/// 0x64, and the second A.
 pub(super) fn batch_norm_param_load2(env: &Env<'_>) -> Result<Prepared> {
     let n = channels(env, pl2::NUM_ACTIVE_CHANNELS);
     let src = operand(env, pl2::SRC, dtype(env, pl2::SRC_DTYPE)?, n)?;
@@ -235,7 +234,7 @@ pub(super) fn batch_norm_param_load2(env: &Env<'_>) -> Result<Prepared> {
     };
     let mean = pointer(pl2::IMM0_SRC, pl2::IMM0_PTR)?;
     let a = pointer(pl2::IMM1_SRC, pl2::IMM1_PTR)?;
-    let count = env.inst.get(pl2::ELEMENT_COUNT) as u32 as f32;
+    let count = env.inst.get_f32(pl2::ELEMENT_COUNT);
     let plan = Plan::new(env).source(&src)?.scalar(&mean)?.scalar(&a)?;
     plan.work(CostRow::StateLoad, 2, move |lane| {
         let mut f = take(&mut lane.scratch.f32);

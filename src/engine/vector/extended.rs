@@ -4,7 +4,7 @@
 use super::common::*;
 use super::domain::Domain;
 use super::tensor_tensor::tensor_tensor;
-use crate::engine::{Env, Operand, Prepared};
+use crate::engine::{Env, Prepared};
 use crate::error::{Error, Result};
 use crate::isa::{Generation, b, f::extended_tta as ta};
 use crate::numeric::AluOp;

@@ -10,7 +10,7 @@ use super::common::*;
 use super::rows::*;
 use super::scalar::Scalar;
 use crate::engine::cost::CostRow;
-use crate::engine::{Env, Operand, Outcome, Prepared};
+use crate::engine::{Env, Outcome, Prepared};
 use crate::error::{Error, Result};
 use crate::isa::f::{d4_iota as io, s2d2_rs as rs, s2d2_ts_as as af};
 use crate::isa::{Field, Pattern};

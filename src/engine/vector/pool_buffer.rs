@@ -6,7 +6,7 @@ use std::mem::take;
 use super::common::*;
 use super::rows::store_where;
 use crate::engine::cost::CostRow;
-use crate::engine::{Env, Operand, Outcome, Prepared};
+use crate::engine::{Env, Outcome, Prepared};
 use crate::error::{Error, Result};
 use crate::isa::f::{s4_pb as pb, s4d4_gt as gt};
 use crate::isa::{Generation, e};
