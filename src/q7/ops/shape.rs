@@ -270,7 +270,7 @@ pub fn bytes_of_bits(bits: u64) -> Vec512 {
         let group = bits >> (8 * k) & 0xff;
         // Copy the byte to all eight places, keep bit i in byte i, and turn "not zero" into 0xff.
         let picked = group.wrapping_mul(0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
-        let top = (picked + 0x7f7f_7f7f_7f7f_7f7f | picked) & 0x8080_8080_8080_8080;
+        let top = ((picked + 0x7f7f_7f7f_7f7f_7f7f) | picked) & 0x8080_8080_8080_8080;
         *word = (top >> 7) * 0xff;
     }
     mask
