@@ -24,8 +24,6 @@ const MICRO: usize = 4;
 const LOGICAL_AND: u8 = 0x50;
 const BITWISE_XOR: u8 = 0x57;
 
-/// Fault code of a division by zero. (wiki: firmware/seq/error-handler)
-const DIVISION_BY_ZERO: u32 = 2;
 
 type Registers = [u32; 64];
 
