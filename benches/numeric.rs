@@ -89,7 +89,16 @@ fn gather_step(bencher: Bencher, step: i32) {
     });
 }
 
-#[divan::bench(args = [ActFunc::Exp, ActFunc::Gelu, ActFunc::Tanh])]
+#[divan::bench]
+fn affine(bencher: Bencher) {
+    let mut values = numbers(512);
+    bencher.counter(divan::counter::ItemsCount::new(512usize)).bench_local(|| {
+        tpbemu::numeric::activation::affine_in_place(&mut values, 0.5, 1.0);
+        black_box(&values);
+    });
+}
+
+#[divan::bench(args = [ActFunc::Exp, ActFunc::Silu, ActFunc::Gelu, ActFunc::Tanh])]
 fn activation(bencher: Bencher, function: ActFunc) {
     let source = numbers(512);
     let mut values = source.clone();

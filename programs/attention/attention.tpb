@@ -108,18 +108,18 @@
     psum_accumulate_flags=3 $S[pe_done]++@complete
 
 .stream ACT
-  ACTIVATE src=fp32@qt [1][N] dst=bf16@qt_sb [1][N] activation_func=COPY_FUNC bias=0.0 scale_value=1.0 \
+  ACTIVATE src=fp32@qt [1][N] dst=bf16@qt_sb [1][N] activation_func=COPY_FUNC bias=0.0 in_bias_dtype=fp32/fp32 scale_value=1.0 \
     num_active_channels=N $S[pe_done]>=1 $S[act_done]++@complete
-  ACTIVATE src=fp32@kt [1][N] dst=bf16@kt_sb [1][N] activation_func=COPY_FUNC bias=0.0 scale_value=1.0 \
+  ACTIVATE src=fp32@kt [1][N] dst=bf16@kt_sb [1][N] activation_func=COPY_FUNC bias=0.0 in_bias_dtype=fp32/fp32 scale_value=1.0 \
     num_active_channels=N $S[pe_done]>=2 $S[act_done]++@complete
   # 1/sqrt(128)
-  ACTIVATE src=fp32@s [1][N] dst=fp32@s_sb [1][N] activation_func=COPY_FUNC bias=0.0 scale_value=0.08838834764831845 \
+  ACTIVATE src=fp32@s [1][N] dst=fp32@s_sb [1][N] activation_func=COPY_FUNC bias=0.0 in_bias_dtype=fp32/fp32 scale_value=0.08838834764831845 \
     num_active_channels=N $S[pe_done]>=3 $S[act_done]++@complete
   ACTIVATE src=fp32@m_sb [1][N] dst=fp32@e_sb [1][N] activation_func=EXP bias=@neg_max in_bias_dtype=fp32/fp32 \
     scale_value=1.0 num_active_channels=N $S[max_done]>=1 $S[act_done]++@complete
   ACTIVATE src=fp32@m_sb [1][N] dst=bf16@p_sb [1][N] activation_func=EXP bias=@neg_max in_bias_dtype=fp32/fp32 \
     scale_value=1.0 num_active_channels=N $S[act_done]++@complete
-  ACTIVATE src=fp32@pt [1][N] dst=bf16@pt_sb [1][N] activation_func=COPY_FUNC bias=0.0 scale_value=1.0 \
+  ACTIVATE src=fp32@pt [1][N] dst=bf16@pt_sb [1][N] activation_func=COPY_FUNC bias=0.0 in_bias_dtype=fp32/fp32 scale_value=1.0 \
     num_active_channels=N $S[pe_done]>=4 $S[act_done]++@complete
 
 .stream DVE

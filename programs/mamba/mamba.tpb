@@ -83,14 +83,14 @@
   NOP $S[ones_done]>=1
   # a row of ones as the weights, contraction over one partition, full FP32 in two passes
   LDWEIGHTS src=fp32@ones_sb + 127*4 [-1][128] fp32_mode=LOW_HIGH num_active_rows=1 num_active_cols=128 \
-    row_grp=15 col_grp=15 $S[bc_loaded]>=1
+    row_grp=15 col_grp=15 xbus_sel=0x10 $S[bc_loaded]>=1
   .repeat 2 t
     .repeat STATES i
       MATMUL src=fp32@bc_sb + i*BANK [1][L] dst=@bc_ps + (i%2)*2*BANK [1][L] fp32_mode=LOW_HIGH \
-        num_active_rows=1 num_active_cols=128 row_grp=15 col_grp=15 psum_accumulate_flags=3 \
+        num_active_rows=1 num_active_cols=128 row_grp=15 col_grp=15 xbus_sel=0x10 psum_accumulate_flags=3 \
         $S[steps_done]>=max(0, t*STATES+i-1)
       MATMUL src=fp32@bc_sb + (STATES+i)*BANK [1][L] dst=@bc_ps + (i%2)*2*BANK + BANK [1][L] fp32_mode=LOW_HIGH \
-        num_active_rows=1 num_active_cols=128 row_grp=15 col_grp=15 psum_accumulate_flags=3 \
+        num_active_rows=1 num_active_cols=128 row_grp=15 col_grp=15 xbus_sel=0x10 psum_accumulate_flags=3 \
         $S[pe_done]++@complete
     .end
   .end
@@ -100,7 +100,7 @@
     NOP $S[loaded]>=t+1
     .repeat STATES i
       ACTIVATE src=fp32@delta_sb + t*BANK [1][L] dst=fp32@da_sb + (i%2)*BANK [1][L] activation_func=EXP \
-        scale_value=@a_sb + t*64 + i*4 bias=0.0 num_active_channels=128 \
+        scale_value=@a_sb + t*64 + i*4 bias=0.0 in_bias_dtype=fp32/fp32 num_active_channels=128 \
         $S[steps_done]>=max(0, t*STATES+i-1) $S[act_done]++@complete
     .end
   .end

@@ -111,7 +111,7 @@
   .repeat 2 t
     NOP $S[stored]>=max(0, 2*t-1)
     ACTIVATE src=fp32@acc[1][512] dst=fp32@c_sb[1][512] activation_func=IDENTITY \
-      bias=0.0 scale_value=1.0 num_active_channels=TILE \
+      bias=0.0 in_bias_dtype=fp32/fp32 scale_value=1.0 num_active_channels=TILE \
       $S[summed]>=2*t+1 $S[act_drained]++@complete
   .end
 

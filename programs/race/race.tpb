@@ -13,5 +13,5 @@
     num_active_channels=128 $S[doubled]++@complete
 
 .stream ACT
-  ACTIVATE src=fp32@y [1][512] dst=fp32@z [1][512] activation_func=IDENTITY bias=0.0 scale_value=1.0 \
+  ACTIVATE src=fp32@y [1][512] dst=fp32@z [1][512] activation_func=IDENTITY bias=0.0 in_bias_dtype=fp32/fp32 scale_value=1.0 \
     num_active_channels=128

@@ -69,7 +69,7 @@
   DMA_TRIGGER q_w load
   NOP $E[pe_act]==1->0 $E[act_pool]=1@done
   NOP $E[pool_act]==1->0 $E[act_pe]=1@done
-  ACTIVATE src=fp32@acc [1][O*O] dst=fp32@r_sb [1][O*O] activation_func=RELU bias=0.0 scale_value=1.0 \
+  ACTIVATE src=fp32@acc [1][O*O] dst=fp32@r_sb [1][O*O] activation_func=RELU bias=0.0 in_bias_dtype=fp32/fp32 scale_value=1.0 \
     num_active_channels=COUT $E[conv_done]==1->0 $E[relu_done]=1@write
   EVENT_WAIT event_idx=pool_done wait_mode_arg=WAIT_FOR_SET_THEN_CLEAR
   # write-done means partition 0: hold the transfer back until the last partition has caught up

@@ -11,8 +11,8 @@
 
 .tensor t  sbuf fp32[8, 16] = fill(1.0)
 .tensor out hbm fp32[8, 16] output
-.tensor word hbm uint32[1] output
-.tensor word_sb sbuf uint32[1, 1]
+.tensor flag hbm uint32[1] output
+.tensor flag_sb sbuf uint32[1, 1]
 
 .event go = 20
 .event done = 21
@@ -21,13 +21,13 @@
 .queue q_out engine=ACT kind=out
 .block q_out store $E[stored]=1
   copy dst=out src=t
-  copy dst=word src=word_sb
+  copy dst=flag src=flag_sb
 .end
 
 .stream SP
   SET_CNTR counter_idx=0 value=ROUNDS
   SET_AR ar_idx=0 address=EVENT_WINDOW
-  SET_AR ar_idx=1 address=0x2000000000 + word_sb
+  SET_AR ar_idx=1 address=0x2000000000 + flag_sb
 again:
   WRITE32_IND ar_idx=0 offset=go*4 data=1
   WAIT_EVENT_SET event_idx=done
@@ -43,7 +43,7 @@ finish:
 
 .stream ACT
   .repeat ROUNDS
-    ACTIVATE src=fp32@t [1][16] dst=fp32@t [1][16] activation_func=IDENTITY bias=1.0 scale_value=1.0 \
+    ACTIVATE src=fp32@t [1][16] dst=fp32@t [1][16] activation_func=IDENTITY bias=1.0 in_bias_dtype=fp32/fp32 scale_value=1.0 \
       num_active_channels=8 $E[go]==1->0 $E[done]=1@write
   .end
   EVENT_WAIT event_idx=last wait_mode_arg=WAIT_FOR_SET_THEN_CLEAR
@@ -51,4 +51,4 @@ finish:
   EVENT_WAIT event_idx=stored wait_mode_arg=WAIT_FOR_SET_THEN_CLEAR
 
 .check out fill(5.0)
-.check word [0xC0FFEE]
+.check flag [0xC0FFEE]

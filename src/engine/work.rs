@@ -165,13 +165,13 @@ pub struct Transfer {
     pub descriptors: u64,
 }
 
-/// A DMA instruction: transfers in order, then a semaphore increment.
+/// A DMA instruction: transfers in order, then semaphore increments.
 #[derive(Clone, Debug)]
 pub struct DmaRequest {
     /// The transfers.
     pub transfers: Vec<Transfer>,
-    /// Semaphore and increment applied when the last byte is written.
-    pub semaphore: Option<(u16, u32)>,
+    /// Semaphores and increments applied when the last byte is written.
+    pub semaphores: SmallVec<[(u16, u32); 2]>,
 }
 
 /// What running a work reports back to the sequencer.

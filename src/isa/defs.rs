@@ -50,6 +50,8 @@ pub struct Field {
     pub size: u8,
     /// Byte offset per layout, or [`ABSENT`].
     pub offsets: [u8; 7],
+    /// Kind of access pattern per layout, if it is one.
+    pub patterns: [Option<PatternKind>; 7],
 }
 
 impl Field {
@@ -57,6 +59,11 @@ impl Field {
     pub const fn at(&self, layout: Layout) -> Option<usize> {
         let offset = self.offsets[layout as usize];
         if offset == ABSENT { None } else { Some(offset as usize) }
+    }
+
+    /// The kind of access pattern it is in `layout`.
+    pub const fn pattern(&self, layout: Layout) -> Option<PatternKind> {
+        self.patterns[layout as usize]
     }
 }
 

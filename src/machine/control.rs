@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::queue::Job;
 use super::run::{Machine, Post, read_register};
 use super::stream::RunState;
-use crate::error::{Error, ErrorClass, Result};
+use crate::error::{Error, Result};
 use crate::isa::{Generation, Inst, f, op, op_v1};
 use crate::machine::image::Kind;
 use crate::numeric::Dtype;
@@ -481,10 +481,4 @@ pub(super) fn write_specifier(registers: &mut [u32; 64], r: u8, value: u32) -> R
         }
     }
     Ok(())
-}
-
-/// The class of fault that a sequencer reports as a device fault, with its code.
-/// (wiki: firmware/seq/error-handler)
-pub(super) fn device_fault(code: u32, what: &str) -> Error {
-    Error::new(ErrorClass::DeviceFault, format!("{what} (fault code {code})"))
 }

@@ -168,7 +168,7 @@ fn decode(inst: Inst, engine: Engine, program: &Program, strict: bool) -> Result
         let sync = Sync::decode(inst.generation, program.v1_events8, &inst.events())?;
         return Ok(Word { inst, sync, kind });
     }
-    let check = validate(&inst, engine, strict);
+    let check = crate::isa::validate(&inst, engine, strict);
     let decoded = check.and_then(|()| decode_sync(&inst, program.v1_events8));
     let sync = match decoded {
         Ok(sync) => sync,
@@ -210,6 +210,17 @@ fn decode_sync(inst: &Inst, events8: bool) -> Result<Sync> {
             byte(f::ctrl_es::EXT_UPDATE_MODE),
             byte(f::ctrl_es::EXT_UPDATE_IDX),
             inst.get(f::ctrl_es::SEM_UPDATE_VALUE) as u32,
+        )?;
+    }
+    if inst.generation == Generation::V5
+        && matches!(inst.opcode(), op::DMA_MEMCPY2 | op::DMA_IMMEDIATE)
+    {
+        // both have the wait at the same place, where other words have their events
+        sync.add_wait(
+            inst.generation,
+            inst.get(f::dma_copy2d::WAIT_SEMA_MODE) as u8,
+            inst.get(f::dma_copy2d::WAIT_SEMA_IDX) as u8,
+            inst.get(f::dma_copy2d::WAIT_SEMA_VALUE) as u32,
         )?;
     }
     Ok(sync)
@@ -259,8 +270,4 @@ fn explicit_v1(inst: &Inst, sync: &mut Sync) -> Result<()> {
 /// The instruction in assembly syntax.
 pub fn disassemble(inst: &Inst) -> String {
     crate::isa::text::inst::print(inst.form(), &inst.bytes)
-}
-
-fn validate(_: &Inst, _: Engine, _: bool) -> Result<()> {
-    Ok(())
 }

@@ -4,6 +4,7 @@
 //! the state of engines and DMA queues, [`control`] executes what the sequencer does itself, and
 //! [`executor`] runs the rest on the host.
 
+pub mod address;
 pub mod agenda;
 mod compact;
 pub mod config;
@@ -11,11 +12,12 @@ mod control;
 mod deadlock;
 pub mod dma;
 pub mod executor;
+pub mod fault;
 pub mod image;
 pub mod outcome;
 pub mod queue;
 pub mod run;
-mod scalar;
+pub mod scalar;
 mod scalar_memory;
 pub mod sp;
 mod sp_run;

@@ -299,6 +299,16 @@ impl Machine {
         &self.config
     }
 
+    /// Sets the window of legal word addresses of an engine's stream, 64 bytes a word from 0.
+    pub fn set_pc_bounds(&mut self, engine: Engine, bounds: super::fault::PcBounds) {
+        self.streams[engine.index()].bounds = bounds;
+    }
+
+    /// Run state of an engine's stream.
+    pub fn run_state(&self, engine: Engine) -> RunState {
+        self.streams[engine.index()].state
+    }
+
     /// Replaces the recorder.
     pub fn set_recorder(&mut self, recorder: Box<dyn Recorder>) {
         self.options.recorder = Some(recorder);
@@ -636,6 +646,11 @@ impl Machine {
             return Ok(());
         };
         let data = matches!(word.kind, Kind::Data(_));
+        if !self.streams[s].bounds.contains(pc as u64 * 64) {
+            // OPEN (seq choice 11): the header promises an error state for a fetch out of bounds
+            let error = super::fault::device_fault(0, "fetch outside the program-counter bounds");
+            return self.placed(Err(error), s, pc);
+        }
         if let Kind::Refuse(error) = &word.kind {
             let error = (**error).clone();
             return self.placed(Err(error), s, pc);

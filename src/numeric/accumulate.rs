@@ -4,7 +4,7 @@
 use super::alu::{keep_max, keep_min};
 use super::convert::{Fp8Config, Rounding, load_f32, store_f32_config};
 use super::dtype::Dtype;
-use super::{CANONICAL_NAN, load_i64, store_i64};
+use super::{canonical, load_i64, store_i64};
 use crate::error::{Error, Result};
 
 /// What an accumulating write does with the old element.
@@ -95,10 +95,7 @@ pub fn accumulate(dtype: Dtype, op: MemoryReduction, src: &[u8], dst: &mut [u8])
                 *old = match op {
                     MemoryReduction::Min => keep_min(*old, new),
                     MemoryReduction::Max => keep_max(*old, new),
-                    _ => {
-                        let sum = *old + new;
-                        if sum.is_nan() { CANONICAL_NAN } else { sum }
-                    }
+                    _ => canonical(*old + new),
                 };
             }
             store_f32_config(dtype, &old[..n], dst, Rounding::NearestEven, &Fp8Config::RAW)?;

@@ -3,11 +3,7 @@
 //!
 //! OPEN: whether the device fuses any product with a sum; only the unfused form is printed.
 
-use super::CANONICAL_NAN;
-
-fn canonical(x: f32) -> f32 {
-    if x.is_nan() { CANONICAL_NAN } else { x }
-}
+use super::canonical;
 
 /// Reciprocals that the parameter memory holds at reset: entry n-1 is 1/n. OPEN: contents at reset.
 pub fn reciprocals() -> [f32; 256] {

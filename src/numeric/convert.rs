@@ -8,10 +8,10 @@
 //! Integers that must stay exact use the `_i64` functions, payloads that must keep every bit the
 //! `_bits` ones.
 
-use super::CANONICAL_NAN;
 use super::dtype::{Dtype, Kind};
 use super::minifloat::{self, FP32R_MANTISSA_BITS, Overflow};
 use super::rng::Lfsr;
+use super::{CANONICAL_NAN, canonical};
 use crate::error::{Error, Result};
 use crate::isa::Generation;
 
@@ -154,9 +154,11 @@ fn f32_to_bf16(value: f32) -> u16 {
 #[inline(always)]
 fn f32_to_fp32r(value: f32) -> f32 {
     const DROP: u32 = 23 - FP32R_MANTISSA_BITS;
+    const NAN_BITS: u32 = CANONICAL_NAN.to_bits();
     let bits = value.to_bits();
     let rounded = bits.wrapping_add((1 << (DROP - 1)) - 1 + ((bits >> DROP) & 1)) >> DROP << DROP;
-    if value.is_nan() { CANONICAL_NAN } else { f32::from_bits(rounded) }
+    let rounded = if bits & 0x7FFF_FFFF > 0x7F80_0000 { NAN_BITS } else { rounded };
+    f32::from_bits(rounded)
 }
 
 /// Upper bits of an FP32 number after adding random bits below them; for formats with FP32's
@@ -164,7 +166,7 @@ fn f32_to_fp32r(value: f32) -> f32 {
 fn truncate_stochastic(value: f32, drop: u32, random: u32) -> f32 {
     let bits = value.to_bits();
     if bits & 0x7FFF_FFFF >= 0x7F80_0000 {
-        return if value.is_nan() { CANONICAL_NAN } else { value };
+        return canonical(value);
     }
     let mask = (1 << drop) - 1;
     f32::from_bits((bits + (random & mask)) & !mask)

@@ -34,8 +34,7 @@ pub fn scale_factor(scale: u8) -> f64 {
 /// `element * 2^(S-127)`, rounded to FP32 (only at FP32's own limits).
 #[inline]
 pub fn dequantize(element: f32, scale: u8) -> f32 {
-    let value = (f64::from(element) * scale_factor(scale)) as f32;
-    if value.is_nan() { super::CANONICAL_NAN } else { value }
+    super::canonical((f64::from(element) * scale_factor(scale)) as f32)
 }
 
 /// Scale byte for a block: S = e - emax with e the largest FP32 exponent field in it, 0 when that

@@ -12,7 +12,7 @@ use super::product::{Interleave, Moving, read_moving, sums};
 use super::psum::{Mode, Values, drain};
 use super::simd::Level;
 use super::tile::{Tile, TileFields};
-use super::weights::{in_sbuf, input_dtype, lanes, reduced};
+use super::weights::{input_dtype, lanes, reduced, source};
 use crate::engine::cost::Operands;
 use crate::engine::{CostQuery, CostRow, Env, Lane, Operand, Outcome, Prepared, Work};
 use crate::error::{Error, Result};
@@ -206,8 +206,7 @@ pub(super) fn matmul(env: &Env<'_>) -> Result<Prepared> {
     };
     let out = output_dtype(env, dtype, transpose, inst.get(m::OUT_DTYPE))?;
     let rows = inst.get(m::NUM_ACTIVE_ROWS) as u32;
-    let src = Operand::new(env, m::SRC, dtype, rows)?;
-    in_sbuf(&src)?;
+    let src = source(env, m::SRC, dtype, rows)?;
     let tile = Tile::decode(env, &TILE, src.partition)?;
     tile.check_source(src.partition)?;
     let dst = Destination::decode(env, m::DST, out, &tile, mode)?;

@@ -10,9 +10,9 @@ use super::tile::{Tile, TileFields};
 use crate::engine::cost::Operands;
 use crate::engine::{CostQuery, CostRow, Env, Lane, Operand, Outcome, Prepared, Work};
 use crate::error::{Error, Result};
-use crate::isa::{Generation, b, e, f};
-use crate::memory::Space;
-use crate::numeric::{Dtype, Fp8Config};
+use crate::isa::{Addr4, Field, Generation, TensorPattern, b, e, f};
+use crate::memory::{Location, Space};
+use crate::numeric::{Dtype, Fp8Config, Walk};
 
 /// Fields that describe the tile of a weight load.
 pub(super) const TILE: TileFields = TileFields {
@@ -83,15 +83,50 @@ pub(super) fn lanes(env: &Env<'_>, perf_opt: u64, dtype: Dtype) -> Result<(usize
     }
 }
 
-/// Checks that a PE source is in SBUF.
+/// The PE source in `field`: `rows` partitions of SBUF.
+///
+/// On v5 the addresses of SBUF partitions from 32 on lie in the PSUM window too. A PE source is
+/// never in PSUM, so there it means SBUF (OPEN, wiki: dma/sbuf-psum-banks M-1).
 ///
 /// # Errors
-/// `allowed_in_psum`.
-pub(super) fn in_sbuf(operand: &Operand) -> Result<()> {
-    if operand.space == Space::Sbuf {
-        return Ok(());
+/// `allowed_in_psum`, and those of an operand.
+pub(super) fn source(env: &Env<'_>, field: Field, dtype: Dtype, rows: u32) -> Result<Operand> {
+    sbuf_operand(env, &env.inst.tensor(field)?, dtype, rows)
+}
+
+/// As [`source`], for a pattern.
+///
+/// # Errors
+/// As [`source`].
+pub(super) fn sbuf_operand(
+    env: &Env<'_>,
+    pattern: &TensorPattern,
+    dtype: Dtype,
+    rows: u32,
+) -> Result<Operand> {
+    let g = env.geometry();
+    let address = match pattern.addr {
+        Addr4::Imm(a) => Some((a, false)),
+        Addr4::Reg(r) => Some((env.register(r)?, true)),
+        _ => None,
+    };
+    if let Some((address, dynamic)) = address
+        && env.generation() == Generation::V5
+        && address >= g.psum_base
+        && (address as usize).is_multiple_of(dtype.size())
+    {
+        let (partition, byte) = (address / g.sbuf_stride, address % g.sbuf_stride);
+        let dims: Vec<(i32, u32)> =
+            pattern.dims.iter().map(|&(s, n)| (i32::from(s), u32::from(n))).collect();
+        let walk = Walk::new(byte as usize, &dims, dtype.size());
+        let at = Location { space: Space::Sbuf, partition, byte };
+        return Operand::at(env, at, walk, dtype, rows, dynamic);
     }
-    Err(Error::illegal("allowed_in_psum", "PE reads its operands from SBUF only"))
+    let operand = Operand::resolve(env, pattern, dtype, rows)?;
+    if operand.space != Space::Sbuf {
+        return Err(Error::illegal("allowed_in_psum", "PE reads its operands from SBUF only"));
+    }
+    Ok(operand)
 }
 
 /// What a load does to the array.
@@ -143,8 +178,7 @@ pub(super) fn ldweights(env: &Env<'_>) -> Result<Prepared> {
     let ascending =
         b::ld_weight_flags::LOAD_ORDER.get(flags) == u64::from(e::pe_lw_order::FIRST_COL_FIRST);
     let rows = inst.get(f::s3_lw::NUM_ACTIVE_ROWS) as u32;
-    let src = Operand::new(env, f::s3_lw::SRC, dtype, rows)?;
-    in_sbuf(&src)?;
+    let src = source(env, f::s3_lw::SRC, dtype, rows)?;
     let tile = Tile::decode(env, &TILE, src.partition)?;
     tile.check_source(src.partition)?;
     let want = tile.cols as usize * lanes;

@@ -30,15 +30,14 @@ impl ElemType {
             .map(ElemType)
     }
 
-    /// The type as `generation` means it: code 0x0E has two encodings, of which v5 knows one.
-    ///
-    /// # Errors
-    /// The generation does not have the type; the message says so.
-    pub fn on(self, generation: Generation) -> Result<Self, String> {
-        let found = Dtype::from_code(generation, self.code())
-            .map_err(|_| format!("{generation} has no dtype {self}"))?;
-        // The variant asked for by name stays where both exist.
-        Ok(if self.0 == Dtype::Fp8E4Fn { self } else { ElemType(found) })
+    /// The type as `generation` means it: code 0x0E has two encodings, of which v5 knows one. A type
+    /// that the generation does not compute with can still be that of stored data.
+    pub fn on(self, generation: Generation) -> Self {
+        match Dtype::from_code(generation, self.code()) {
+            // The variant asked for by name stays where both exist.
+            Ok(found) if self.0 != Dtype::Fp8E4Fn => ElemType(found),
+            _ => self,
+        }
     }
 
     /// The dtype.
@@ -115,6 +114,9 @@ mod tests {
         assert_eq!(ElemType::from_name("INT4").unwrap().bytes_of(3), 2);
         assert_eq!(ElemType::from_code(0), None);
         assert_eq!(ElemType::from_code(0x19), None);
-        assert!(ElemType::from_name("int4").unwrap().on(Generation::V2).is_err());
+        let e4 = ElemType::from_name("fp8e4").unwrap();
+        assert_eq!(e4.on(Generation::V3), e4);
+        assert_eq!(e4.on(Generation::V5).name(), "fp8e4fn");
+        assert_eq!(e4.on(Generation::V5).on(Generation::V4).name(), "fp8e4fn");
     }
 }

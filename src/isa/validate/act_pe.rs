@@ -1,9 +1,8 @@
 //! Activation, matrix, sparsity and dequantise opcodes (wiki: firmware/kernels/activate-pwl;
 //! firmware/kernels/pe-matmul; firmware/kernels/sparsity-compress-tag).
 
-use super::common::Allow;
 use super::common::{FP32R, PLAIN, dtype, dtype_field, dtype_name, immediate, same_count};
-use super::vector::{float_dtype, multiple_of_32};
+use super::vector::{float_dtype, multiple_of_32, transposed};
 use super::{Context, rules};
 use crate::error::Result;
 use crate::isa::defs::OpcodeDef;
@@ -57,9 +56,11 @@ rules! {
     LUT "conv_lut_valid" "firmware/kernels/convlutload"
         "a table load uses the whole array: 16 UINT16 entries, or 4 UINT32 words of a compressed table";
     COMPRESS_TYPES "sparsity_compress_dtypes" "firmware/kernels/sparsity-compress-tag"
-        "FP8 sources give UINT16 and 2-byte floats give UINT32 structures";
+        "FP8 data goes into UINT16 structures, BF16 and FP16 data into UINT32 ones; separate tags are unsigned integers";
     COMPRESS_DIM "sparsity_compress_group" "firmware/kernels/sparsity-compress-tag"
         "the compressed dimension group needs at least 4 elements";
+    COMPRESS_COUNT "reduce_dst_num_elements" "firmware/kernels/sparsity-compress-tag"
+        "each group gives four results, and as many tags or, packed, a quarter";
     COMPRESS_TAG "sparsity_tag_destination" "firmware/kernels/sparsity-compress-tag"
         "tags go to SBUF, to the quadrant of the data, as UINT16 when packed";
     DEQUANT "tensor_dequantize_valid" "firmware/kernels/tensor-dequantize"
@@ -298,28 +299,43 @@ pub(super) fn conv_lut(cx: &mut Context<'_>, _def: &'static OpcodeDef) -> Result
 }
 
 pub(super) fn sparsity(cx: &mut Context<'_>, def: &'static OpcodeDef) -> Result<()> {
-    use e::dtype::{BFLOAT16, FP16, UINT16, UINT32};
-    let inp = cx.byte("in_dtype");
+    use e::dtype::{BFLOAT16, FP16, UINT8, UINT16, UINT32};
     let tagged = def.byte == op::SPARSITY_COMPRESS_TAG;
-    dtype(cx, "in_dtype", inp, Allow { fp4: false, ..PLAIN })?;
-    let structure = if tagged { "out_tag_dtype" } else { "out_struct_dtype" };
-    let out = cx.byte(structure);
-    let ok = match inp {
+    dtype_field(cx, "in_dtype", PLAIN)?;
+    let data = cx.byte("out_data_dtype");
+    let packed = cx.byte("packed_tags") != 0;
+    let out = cx.byte(if tagged { "out_tag_dtype" } else { "out_struct_dtype" });
+    let ok = match data {
+        _ if tagged => matches!(out, UINT8 | UINT16 | UINT32),
         0x0D..=0x0F => out == UINT16,
-        BFLOAT16 | FP16 => tagged && matches!(out, UINT16 | UINT32) || out == UINT32,
+        BFLOAT16 | FP16 => out == UINT32,
         _ => false,
     };
-    cx.require(&COMPRESS_TYPES, ok, || format!("{} to {}", dtype_name(inp), dtype_name(out)))?;
+    cx.require(&COMPRESS_TYPES, ok, || format!("{} in {}", dtype_name(data), dtype_name(out)))?;
+    let result = if tagged { "data_dst" } else { "dst" };
     if let Some(nums) = cx.nums("src") {
-        let dims = usize::from(cx.byte("op_dim").saturating_sub(1)).min(nums.len());
-        let group: u64 = nums[..dims].iter().map(|n| u64::from(*n)).product();
-        cx.require(&COMPRESS_DIM, dims > 0 && group >= 4, || format!("{group} of {nums:?}"))?;
+        let most = if tagged { 2 } else { nums.len() };
+        let dims = usize::from(cx.byte("op_dim").saturating_sub(1));
+        let (inner, outer) = nums.split_at(dims.min(nums.len()));
+        let product = |n: &[u16]| n.iter().map(|n| u64::from(*n)).product::<u64>();
+        let (group, groups) = (product(inner), product(outer));
+        let ok = (1..=most).contains(&dims) && group >= 4;
+        cx.require(&COMPRESS_DIM, ok, || format!("{group} of {nums:?}"))?;
+        let count = cx.count(result);
+        cx.require(&COMPRESS_COUNT, count.is_none_or(|n| n == 4 * groups), || {
+            format!("{count:?} results for {groups} groups")
+        })?;
     }
     if cx.byte("transpose_src") != 0 {
-        multiple_of_32(cx)?;
+        transposed(cx, "src")?;
     }
     if !tagged {
         return Ok(());
+    }
+    dtype(cx, "out_data_dtype", data, FP32R)?;
+    if let (Some(d), Some(t)) = (cx.count("data_dst"), cx.count("tag_dst")) {
+        let ok = if packed { 4 * t == d } else { t == d };
+        cx.require(&COMPRESS_COUNT, ok, || format!("{t} tags for {d} results"))?;
     }
     let place = |cx: &Context<'_>, n: &str| cx.pattern(n).and_then(|p| p.first_addr()?.imm());
     let same = match (place(cx, "data_dst"), place(cx, "tag_dst")) {
@@ -328,8 +344,9 @@ pub(super) fn sparsity(cx: &mut Context<'_>, def: &'static OpcodeDef) -> Result<
         }
         _ => true,
     };
-    let packed = cx.byte("packed_tags") == 0 || out == UINT16;
-    cx.require(&COMPRESS_TAG, same && packed, || format!("tags of {}", dtype_name(out)))
+    cx.require(&COMPRESS_TAG, same && (!packed || out == UINT16), || {
+        format!("tags of {}", dtype_name(out))
+    })
 }
 
 pub(super) fn dequantize(cx: &mut Context<'_>, _def: &'static OpcodeDef) -> Result<()> {

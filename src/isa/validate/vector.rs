@@ -317,7 +317,7 @@ pub(super) fn tensor_scalar(cx: &mut Context<'_>, def: &'static OpcodeDef) -> Re
             reverse_none(cx)?;
             let known = matches!(acc, IDLE | ACCUMULATE | ZERO_ACCUMULATE | LOAD_ACCUMULATE);
             cx.require(&TS_ACC, known, || format!("{acc}"))?;
-            if matches!(acc, ACCUMULATE | ZERO_ACCUMULATE) {
+            if acc != LOAD_ACCUMULATE {
                 imm1_zero(cx, src1)?;
             }
             immediate(cx, "imm0", src0, 4)?;
@@ -326,7 +326,8 @@ pub(super) fn tensor_scalar(cx: &mut Context<'_>, def: &'static OpcodeDef) -> Re
             {
                 let inner =
                     dtype_bytes(inp) == Some(4) || steps[0] != 1 || nums[0].is_multiple_of(2);
-                // An outer dimension of one element is not used and stays legal.
+                // The body of the check on outer dimensions is not printed (OPEN: a dimension of
+                // one element is not used and stays legal).
                 let outer = nums[1..].iter().all(|n| *n == 1 || n.is_multiple_of(2));
                 cx.require(&EXP_PATTERN, inner && outer, || format!("counts {nums:?}"))?;
             }

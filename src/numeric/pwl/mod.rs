@@ -59,8 +59,7 @@ impl Segment {
         let wide = f64::from(t);
         let square = wide * wide;
         let partial = linear + square * f64::from(d2);
-        let result = (square * wide * f64::from(d3) + partial) as f32;
-        if result.is_nan() { super::CANONICAL_NAN } else { result }
+        super::canonical((square * wide * f64::from(d3) + partial) as f32)
     }
 }
 
@@ -215,8 +214,7 @@ impl Profile {
         let y = segment.evaluate(folded);
         if v < 0.0 && self.symmetric {
             let y = if self.invert_sign { -y } else { y };
-            let y = y + self.symmetry_point;
-            return Ok(if y.is_nan() { super::CANONICAL_NAN } else { y });
+            return Ok(super::canonical(y + self.symmetry_point));
         }
         Ok(y)
     }

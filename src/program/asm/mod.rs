@@ -199,10 +199,8 @@ impl<'f> Assembler<'f> {
                 Ok((tokens, continued)) => {
                     let statement = pending.get_or_insert(Statement { tokens: Vec::new(), span });
                     statement.tokens.extend(tokens);
-                    if !continued && let Some(statement) = pending.take() {
-                        if !statement.tokens.is_empty() {
-                            statements.push(statement);
-                        }
+                    if !continued {
+                        statements.extend(pending.take().filter(|s| !s.tokens.is_empty()));
                     }
                 }
                 Err(error) => {

@@ -36,7 +36,7 @@ impl Assembler<'_> {
             );
             return Err(SyntaxError::new(dtype.span, message).help(help));
         };
-        let elem = elem.on(generation).map_err(|why| SyntaxError::new(dtype.span, why))?;
+        let elem = elem.on(generation);
         let start = cursor.span();
         let dims = limits::TENSOR_DIMENSIONS;
         let high = i128::from(limits::TENSOR_BYTES);
