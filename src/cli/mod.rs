@@ -4,7 +4,7 @@ mod asm;
 mod disasm;
 mod isa;
 mod q7;
-mod run;
+pub mod run;
 mod validate;
 
 use std::process::ExitCode;

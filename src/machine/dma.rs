@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::address::DeviceMap;
 use super::config::{DmaConfig, MachineConfig};
 use super::time::Timebase;
 use crate::engine::cost::{CostQuery, CostRow, Operands};
@@ -61,18 +62,38 @@ impl Side {
                 (at.space, at.partition, u64::from(at.byte))
             }
         };
+        Side::at(space, partition, byte, &side.dims, side.element_bytes, geometry)
+    }
+
+    /// A pattern over device addresses: byte steps and counts, innermost first.
+    ///
+    /// # Errors
+    /// `device_address`, `dma_address` where no memory is.
+    pub fn device(base: u64, dims: &[(i64, u64)], element: u64, map: &DeviceMap) -> Result<Side> {
+        let at = map.memory(base)?;
+        Side::at(at.space, at.partition, at.byte, dims, element, map.geometry())
+    }
+
+    fn at(
+        space: Space,
+        partition: u32,
+        byte: u64,
+        steps: &[(i64, u64)],
+        element: u64,
+        geometry: &Geometry,
+    ) -> Result<Side> {
         let stride = geometry.stride(space) as i64;
         let mut dims = SmallVec::new();
-        for &(step, count) in &side.dims {
+        for &(step, count) in steps {
             if space == Space::Hbm {
                 dims.push((0, step, count));
             } else {
                 // the nearest whole number of partitions, the rest are bytes
-                let partitions = (step + stride / 2).div_euclid(stride);
+                let partitions = step.saturating_add(stride / 2).div_euclid(stride);
                 dims.push((partitions, step - partitions * stride, count));
             }
         }
-        let side = Side { space, partition, byte, dims, element: side.element_bytes };
+        let side = Side { space, partition, byte, dims, element };
         side.check(geometry)?;
         Ok(side)
     }
@@ -126,7 +147,8 @@ impl Side {
         (Region::new(self.space, first as u32, count as u32, set), exact)
     }
 
-    fn access(&self, kind: AccessKind) -> Access {
+    /// Its access in a footprint.
+    pub fn access(&self, kind: AccessKind) -> Access {
         let (region, certain) = self.region();
         Access { kind, region, certain }
     }
@@ -150,12 +172,13 @@ impl Side {
         runs
     }
 
-    fn points(&self) -> u64 {
+    /// Elements of the pattern.
+    pub fn points(&self) -> u64 {
         self.dims.iter().map(|d| d.2).product()
     }
 
     /// Bytes in the innermost contiguous run, and the number of innermost dimensions it spans.
-    fn inner(&self) -> (u64, usize) {
+    pub fn inner(&self) -> (u64, usize) {
         let mut bytes = self.element;
         for (i, &(p, b, n)) in self.dims.iter().enumerate() {
             if p != 0 || b != bytes as i64 {
@@ -168,7 +191,10 @@ impl Side {
 
     /// Calls `f(partition, byte)` for each run of `run` bytes, in pattern order. `skip` innermost
     /// dimensions lie inside the runs.
-    fn for_each(&self, skip: usize, mut f: impl FnMut(u32, u64) -> Result<()>) -> Result<()> {
+    ///
+    /// # Errors
+    /// Those of `f`.
+    pub fn for_each(&self, skip: usize, mut f: impl FnMut(u32, u64) -> Result<()>) -> Result<()> {
         let dims = &self.dims[skip..];
         let mut index: SmallVec<[u64; 5]> = SmallVec::from_elem(0, dims.len());
         let (mut p, mut b) = (i64::from(self.partition), self.byte as i64);
@@ -218,7 +244,8 @@ pub fn block_transfers(block: &DmaBlock, config: &MachineConfig) -> Result<Vec<T
         .collect()
 }
 
-fn transfer(src: &Side, dst: &Side, run: Work) -> Transfer {
+/// The transfer from `src` to `dst` whose effect is `run`.
+pub fn transfer(src: &Side, dst: &Side, run: Work) -> Transfer {
     let bytes = src.points() * src.element;
     Transfer {
         bytes,
@@ -229,7 +256,8 @@ fn transfer(src: &Side, dst: &Side, run: Work) -> Transfer {
     }
 }
 
-fn cost() -> CostQuery {
+/// The cost query of a transfer, which nobody uses: the DMA model times bytes.
+pub fn cost() -> CostQuery {
     CostQuery::new(CostRow::Other, 0, Operands::new())
 }
 
@@ -272,7 +300,38 @@ pub fn copy(src: Side, dst: Side) -> Result<Transfer> {
     Ok(transfer(&sides.0, &sides.1, work))
 }
 
-/// A copy that converts element by element, as an engine copy does (OPEN: dma choice 6).
+/// Converts contiguous elements as a transfer does: like an engine copy, except that integers never
+/// pass through floating point (OPEN: dma choice 6; vendor: release notes of NKI).
+///
+/// # Errors
+/// Those of the conversions.
+pub fn convert_elements(
+    from: numeric::Dtype,
+    to: numeric::Dtype,
+    input: &[u8],
+    output: &mut [u8],
+) -> Result<()> {
+    if from == to || !(from.is_int() && to.is_int()) {
+        return numeric::convert(from, to, input, output, numeric::Rounding::NearestEven);
+    }
+    let (from_size, to_size) = (from.size(), to.size());
+    let mut values = [0i64; 64];
+    for (i, o) in input.chunks(64 * from_size).zip(output.chunks_mut(64 * to_size)) {
+        let values = &mut values[..i.len() / from_size];
+        numeric::load_i64(from, i, values)?;
+        for value in values.iter_mut() {
+            let exact = match from {
+                numeric::Dtype::Uint64 => i128::from(*value as u64),
+                _ => i128::from(*value),
+            };
+            *value = numeric::convert::saturate_i64(to, exact)?;
+        }
+        numeric::store_i64(to, values, o)?;
+    }
+    Ok(())
+}
+
+/// A copy that converts element by element, see [`convert_elements`].
 ///
 /// # Errors
 /// `dma_length` if the sides differ in elements.
@@ -300,7 +359,7 @@ pub fn convert(src: Side, dst: Side, from: numeric::Dtype, to: numeric::Dtype) -
         })?;
         output.clear();
         output.resize((elements * dst_size) as usize, 0);
-        numeric::convert(from, to, input, output, numeric::Rounding::NearestEven)?;
+        convert_elements(from, to, input, output)?;
         let mut at = 0;
         dst.for_each(dst_skip, |p, b| {
             let next = at + dst_run as usize;

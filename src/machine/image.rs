@@ -212,6 +212,17 @@ fn decode_sync(inst: &Inst, events8: bool) -> Result<Sync> {
             inst.get(f::ctrl_es::SEM_UPDATE_VALUE) as u32,
         )?;
     }
+    if inst.generation == Generation::V5
+        && matches!(inst.opcode(), op::DMA_MEMCPY2 | op::DMA_IMMEDIATE)
+    {
+        // both have the wait at the same place, where other words have their events
+        sync.add_wait(
+            inst.generation,
+            inst.get(f::dma_copy2d::WAIT_SEMA_MODE) as u8,
+            inst.get(f::dma_copy2d::WAIT_SEMA_IDX) as u8,
+            inst.get(f::dma_copy2d::WAIT_SEMA_VALUE) as u32,
+        )?;
+    }
     Ok(sync)
 }
 

@@ -4,10 +4,12 @@
 //! the state of engines and DMA queues, [`control`] executes what the sequencer does itself, and
 //! [`executor`] runs the rest on the host.
 
+pub mod address;
 pub mod agenda;
 mod compact;
 pub mod config;
 mod control;
+pub mod coverage;
 mod deadlock;
 pub mod dma;
 pub mod executor;

@@ -151,7 +151,10 @@ impl Machine {
             Job::Block(b) => (stream, b),
             Job::Request(_) => (usize::from(trigger.0), pc as usize),
         };
-        self.begin_work(stream, place, &work, number, place_pc, clock.as_ref())?;
+        let outcome = self.begin_work(stream, place, &work, number, place_pc, clock.as_ref())?;
+        if let Some(text) = outcome.notice {
+            self.note(place, place_pc, text);
+        }
         if self.options.recorder.is_some() {
             let record = TransferRecord {
                 stream: stream as u16,
@@ -199,7 +202,7 @@ impl Machine {
                 })
                 .collect(),
             Job::Request(r) => r
-                .semaphore
+                .semaphores
                 .iter()
                 .map(|&(s, n)| (SyncId::Semaphore(s), UpdateKind::Add(Operand::Immediate(n)), n))
                 .collect(),

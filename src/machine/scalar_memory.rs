@@ -5,21 +5,18 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 
+use super::address::{self, MemoryPlace};
 use super::run::Machine;
 use crate::engine::cost::{CostQuery, CostRow, Operands};
 use crate::engine::{Outcome, Work};
 use crate::error::{Error, Result};
-use crate::memory::{Access, ByteSet, Region, Space};
+use crate::memory::{Access, ByteSet, Region};
 use crate::sync::{Operand, SyncId, UpdateKind};
 
-/// What lies at a device address.
+/// What a scalar access at a device address touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    Memory {
-        space: Space,
-        partition: u32,
-        byte: u64,
-    },
+    Memory(MemoryPlace),
     /// Event `i`.
     Event(u16),
     /// Semaphore `i` through one of its windows.
@@ -36,51 +33,34 @@ enum Window {
     Decrement,
 }
 
-/// Size of the event and semaphore unit, and of one window in it.
-const UNIT: u64 = 0x10_0000;
+/// Size of one window in the event and semaphore unit.
 const WINDOW: u64 = 0x400;
 
 impl Machine {
     fn place(&self, address: u64, size: usize) -> Result<Place> {
-        let map = &self.config.address_map;
-        let g = &self.config.geometry;
-        let on_chip = |base: u64, space: Space| -> Option<Place> {
-            let offset = address.checked_sub(base)?;
-            let stride = g.stride(space);
-            let place =
-                Place::Memory { space, partition: (offset / stride) as u32, byte: offset % stride };
-            (offset < stride * u64::from(g.partitions(space))).then_some(place)
-        };
-        if let Some(offset) = address.checked_sub(map.events).filter(|o| *o < UNIT) {
-            let index = ((offset % WINDOW) / 4) as u16;
-            if size != 4 || offset % 4 != 0 {
-                return Err(Error::illegal(
-                    "sync_window_access",
-                    "events and semaphores take 32-bit accesses",
-                ));
-            }
-            return Ok(match offset / WINDOW {
-                0 => Place::Event(index),
-                4 => Place::Semaphore(index, Window::Read),
-                5 => Place::Semaphore(index, Window::Set),
-                6 => Place::Semaphore(index, Window::Increment),
-                7 => Place::Semaphore(index, Window::Decrement),
-                _ => Place::Pad,
-            });
+        let offset =
+            match address::locate(&self.config.address_map, &self.config.geometry, address)? {
+                address::Place::Memory(place) => {
+                    address::exists(&self.config.geometry, place, size as u64)?;
+                    return Ok(Place::Memory(place));
+                }
+                address::Place::Sync(offset) => offset,
+            };
+        let index = ((offset % WINDOW) / 4) as u16;
+        if size != 4 || offset % 4 != 0 {
+            return Err(Error::illegal(
+                "sync_window_access",
+                "events and semaphores take 32-bit accesses",
+            ));
         }
-        if let Some(place) =
-            on_chip(map.psum, Space::Psum).or_else(|| on_chip(map.sbuf, Space::Sbuf))
-        {
-            return Ok(place);
-        }
-        let offset = address.checked_sub(map.hbm);
-        if let Some(byte) = offset.filter(|o| o.saturating_add(size as u64) <= g.hbm_bytes) {
-            return Ok(Place::Memory { space: Space::Hbm, partition: 0, byte });
-        }
-        Err(Error::illegal(
-            "device_address",
-            format!("nothing lies at device address {address:#x}"),
-        ))
+        Ok(match offset / WINDOW {
+            0 => Place::Event(index),
+            4 => Place::Semaphore(index, Window::Read),
+            5 => Place::Semaphore(index, Window::Set),
+            6 => Place::Semaphore(index, Window::Increment),
+            7 => Place::Semaphore(index, Window::Decrement),
+            _ => Place::Pad,
+        })
     }
 
     /// Loads bytes for a register. The conductor waits for the works that still write them.
@@ -92,7 +72,7 @@ impl Machine {
         into: &mut [u8],
     ) -> Result<()> {
         match self.place(address, into.len())? {
-            Place::Memory { space, partition, byte } => {
+            Place::Memory(MemoryPlace { space, partition, byte }) => {
                 let len = into.len() as u64;
                 let access =
                     Access::read(Region::new(space, partition, 1, ByteSet::dense(byte, len)));
@@ -133,7 +113,7 @@ impl Machine {
         }
         let word = value as u32;
         match self.place(address, size)? {
-            Place::Memory { space, partition, byte } => {
+            Place::Memory(MemoryPlace { space, partition, byte }) => {
                 let access = Access::write(Region::new(
                     space,
                     partition,

@@ -240,9 +240,9 @@ fn run(entry: &Value) -> Outcome {
                 } else if n > 31 && leaf != "rotr" {
                     // The unsigned leaf allows amounts that the signed 6-bit field of the mnemonic cannot hold.
                     u32::from(match leaf {
-                        "sll" => shift::sll16(value as u16, n as i32),
-                        "srl" => shift::srl16(value as u16, n as i32),
-                        _ => shift::sra16(value as u16, n as i32),
+                        "sll" => shift::sll16(value as u16, n as i16),
+                        "srl" => shift::srl16(value as u16, n as i16),
+                        _ => shift::sra16(value as u16, n as i16),
                     })
                 } else {
                     scalar(mnemonic, 16, &[value, n], 0).0

@@ -1,10 +1,63 @@
 //! Search, sort, gather, scatter, random numbers, sequence bounds, MX and sparsity on DVE and POOL.
+//!
+//! One file per instruction group; [`common`] has what they share. State that outlives an
+//! instruction is in [`IndirectState`].
+
+mod common;
+mod dropout;
+mod gather;
+mod mx;
+mod random;
+mod random_state;
+mod search;
+mod segments;
+mod sort;
+mod sparsity;
+
+pub use random_state::{RandomState, StateKind};
+pub use search::SearchState;
+
+pub(in crate::engine) use common::{address, cost, dtype};
+pub(in crate::engine) use random::{extended_rand_get_state, extended_rand_set_state};
 
 use super::Op;
+use crate::isa::op;
 
 /// Dispatch table of this family.
-pub const OPS: &[Op] = &[];
+pub const OPS: &[Op] = &[
+    Op::new(op::RNG, "RNG", random::rng),
+    Op::new(op::MAX8, "MAX8", search::max8),
+    Op::new(op::MATCH_VALUE_LOAD, "MATCH_VALUE_LOAD", search::match_value_load),
+    Op::new(op::FIND_INDEX8, "FIND_INDEX8", search::find_index8),
+    Op::new(op::MATCH_REPLACE8, "MATCH_REPLACE8", search::match_replace8),
+    Op::new(op::RAND, "RAND", random::rand),
+    Op::new(op::RAND_GET_STATE, "RAND_GET_STATE", random::rand_get_state),
+    Op::new(op::RAND_SET_STATE, "RAND_SET_STATE", random::rand_set_state),
+    Op::new(op::EMBEDDING_UPDATE, "EMBEDDING_UPDATE", gather::embedding_update),
+    Op::new(op::TENSOR_DEQUANTIZE, "TENSOR_DEQUANTIZE", mx::tensor_dequantize),
+    Op::new(op::DROPOUT, "DROPOUT", dropout::dropout),
+    Op::new(op::SORT, "SORT", sort::sort),
+    Op::new(op::GET_SEQUENCE_BOUNDS, "GET_SEQUENCE_BOUNDS", segments::get_sequence_bounds),
+    Op::new(op::SPARSITY_COMPRESS, "SPARSITY_COMPRESS", sparsity::sparsity_compress),
+    Op::new(op::SPARSITY_COMPRESS_TAG, "SPARSITY_COMPRESS_TAG", sparsity::sparsity_compress_tag),
+    Op::new(op::RAND2, "RAND2", random::rand2),
+    Op::new(op::QUANTIZE_MX, "QUANTIZE_MX", mx::quantize_mx),
+    Op::missing(
+        op::CONV_LUT_LOAD,
+        "CONV_LUT_LOAD",
+        "which weight and moving loads the PE conversion table applies to, and for the CPTC form \
+         the bit-plane packing, the scale arithmetic and the output types",
+        "firmware/kernels/convlutload; firmware/kernels/cptc-codec",
+    ),
+    Op::new(op::INDIRECT_COPY, "INDIRECT_COPY", gather::indirect_copy),
+    Op::new(op::NONZERO_WITH_COUNT, "NONZERO_WITH_COUNT", segments::nonzero_with_count),
+];
 
 /// State that survives between instructions.
 #[derive(Clone, Default)]
-pub struct IndirectState {}
+pub struct IndirectState {
+    /// Search values of each channel.
+    pub search: SearchState,
+    /// Random generators of each partition.
+    pub random: RandomState,
+}

@@ -30,7 +30,7 @@ fn histogram(
     };
     let total = count(r.v(o, 2), vbs) + count(r.v(o, 3), vbr);
     out.vec[0] = Vec512::splat16(total as u16);
-    out.ar = u32::from(bin + 1 & 7);
+    out.ar = u32::from((bin + 1) & 7);
 }
 
 macro_rules! hist {

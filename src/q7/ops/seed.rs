@@ -136,7 +136,7 @@ pub fn recip_qli(x: u32, mode: u32) -> Flagged {
     let significand = u128::from(m | 1 << 23);
     // 2^80 / significand has at least 56 bits; the remainder only matters as "not zero".
     let quotient = (1u128 << 80) / significand;
-    let sticky = u128::from((1u128 << 80) % significand != 0);
+    let sticky = u128::from(!(1u128 << 80).is_multiple_of(significand));
     sf::round_pack::<F32>(sign != 0, 23 + 127 - e - 80 - 1, quotient << 1 | sticky, mode)
 }
 

@@ -24,8 +24,8 @@ macro_rules! lanes_imm {
 
 /// 6-bit signed amount of a 16-bit lane.
 #[inline(always)]
-pub fn amount16(lane: u16) -> i32 {
-    i32::from((lane << 10) as i16 >> 10)
+pub fn amount16(lane: u16) -> i16 {
+    (lane << 10) as i16 >> 10
 }
 
 /// 7-bit signed amount of a 32-bit lane.
@@ -34,32 +34,52 @@ pub fn amount32(lane: u32) -> i32 {
     (lane << 25) as i32 >> 25
 }
 
-/// Logical left shift by `n`, right when negative; over-shift clears.
+/// One conditional step of a barrel shifter: `shifted` if bit `k` of `n` is set.
 #[inline(always)]
-pub fn sll16(v: u16, n: i32) -> u16 {
-    // The widened shift by a clamped amount keeps the loop free of branches.
-    if n >= 0 { (u32::from(v) << n.min(16)) as u16 } else { srl16_up(v, n.unsigned_abs()) }
+fn step(v: u16, shifted: u16, n: i16, k: u32) -> u16 {
+    let mask = 0i16.wrapping_sub(n >> k & 1) as u16;
+    shifted & mask | v & !mask
 }
 
+/// `v << n` for `n` in 0..=16. Steps of fixed distance vectorise where per-lane shifts do not.
 #[inline(always)]
-fn srl16_up(v: u16, n: u32) -> u16 {
-    (u32::from(v) >> n.min(16)) as u16
+fn left16(v: u16, n: i16) -> u16 {
+    let v = step(v, v << 1, n, 0);
+    let v = step(v, v << 2, n, 1);
+    let v = step(v, v << 4, n, 2);
+    let v = step(v, v << 8, n, 3);
+    step(v, 0, n, 4)
+}
+
+/// `v >> n` for `n` in 0..=16.
+#[inline(always)]
+fn right16(v: u16, n: i16) -> u16 {
+    let v = step(v, v >> 1, n, 0);
+    let v = step(v, v >> 2, n, 1);
+    let v = step(v, v >> 4, n, 2);
+    let v = step(v, v >> 8, n, 3);
+    step(v, 0, n, 4)
+}
+
+/// Logical left shift by `n`, right when negative; over-shift clears.
+#[inline(always)]
+pub fn sll16(v: u16, n: i16) -> u16 {
+    right16(left16(v, n.clamp(0, 16)), (-n).clamp(0, 16))
 }
 
 /// Logical right shift by `n`, left when negative; over-shift clears.
 #[inline(always)]
-pub fn srl16(v: u16, n: i32) -> u16 {
-    if n >= 0 { srl16_up(v, n as u32) } else { (u32::from(v) << n.unsigned_abs().min(16)) as u16 }
+pub fn srl16(v: u16, n: i16) -> u16 {
+    sll16(v, -n)
 }
 
 /// Arithmetic right shift by `n`, logical left when negative; over-shift sign-fills or clears.
 #[inline(always)]
-pub fn sra16(v: u16, n: i32) -> u16 {
-    if n >= 0 {
-        (v as i16 >> n.min(15)) as u16
-    } else {
-        (u32::from(v) << n.unsigned_abs().min(16)) as u16
-    }
+pub fn sra16(v: u16, n: i16) -> u16 {
+    let m = n.clamp(0, 15);
+    let right = |v: u16, k: u32| step(v, (v as i16 >> (1 << k)) as u16, m, k);
+    let v = right(right(right(right(v, 0), 1), 2), 3);
+    left16(v, (-n).clamp(0, 16))
 }
 
 /// [`sll16`] for 32-bit lanes.
