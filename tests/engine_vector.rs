@@ -1,6 +1,11 @@
 //! Vector opcodes against vectors of an independent oracle (`tools/oracle/vector.py`).
 
-use serde_json::Value;
+#[path = "engine_vector/golden.rs"]
+mod golden;
+#[path = "engine_vector/property.rs"]
+mod property;
+
+use serde_json::{Value, json};
 use tpbemu::ErrorClass;
 use tpbemu::engine::testing::Bench;
 use tpbemu::isa::{Engine, Generation, Inst, opcode_by_name};
@@ -154,9 +159,9 @@ fn illegal_operands_are_errors_not_panics() {
         assert_eq!(error.class, class, "{error:?}");
         assert!(format!("{error:?}").contains(what), "{error:?} does not speak of {what}");
     };
-    let tensor = |addr: u32, n: u32| serde_json::json!({"addr": addr, "steps": [1], "nums": [n]});
+    let tensor = |addr: u32, n: u32| json!({"addr": addr, "steps": [1], "nums": [n]});
     let tt = |dtypes: u32, op: u32, counts: [u32; 3]| {
-        serde_json::json!({
+        json!({
             "opcode": "TENSOR_TENSOR_ARITH_OP", "in0_in1_dtype": dtypes, "out_dtype": dtypes & 15,
             "op": op, "num_active_channels": 4, "src0": tensor(0, counts[0]),
             "src1": tensor(256, counts[1]), "dst": tensor(512, counts[2]),
@@ -170,7 +175,7 @@ fn illegal_operands_are_errors_not_panics() {
     check(tt(0xCC, 0xC4, [4, 4, 4]), "POOL only");
     check(tt(0xAA, 0x04, [0, 0, 0]), "tensor_valid");
     refuse(
-        serde_json::json!({
+        json!({
             "opcode": "IOTA", "out_dtype": 10, "num_active_channels": 4,
             "src_data": {"base": 0, "steps": [1], "nums": [8]}, "dst": tensor(0, 9),
         }),
@@ -178,24 +183,24 @@ fn illegal_operands_are_errors_not_panics() {
         "same_src_dst_count",
     );
     refuse(
-        serde_json::json!({
+        json!({
             "opcode": "STREAM_TRANSPOSE", "in_dtype": 10, "out_dtype": 10, "num_active_channels": 32,
             "src": tensor(0, 33), "dst": tensor(512, 33),
         }),
         ErrorClass::IllegalInstruction,
         "tiles",
     );
-    refuse(serde_json::json!({"opcode": "REG_LOAD"}), ErrorClass::MissingSpecification, "REG_LOAD");
+    refuse(json!({"opcode": "REG_LOAD"}), ErrorClass::MissingSpecification, "REG_LOAD");
 }
 
 #[test]
 fn pool_does_not_reach_psum() {
     let mut bench = Bench::new(Generation::V3, Engine::Pool);
     let psum = bench.config.geometry.psum_base;
-    let tensor = |addr: u32| serde_json::json!({"addr": addr, "steps": [1], "nums": [4]});
+    let tensor = |addr: u32| json!({"addr": addr, "steps": [1], "nums": [4]});
     let inst = build(
         Generation::V3,
-        &serde_json::json!({
+        &json!({
             "opcode": "COPY", "in_dtype": 10, "out_dtype": 10, "num_active_channels": 4,
             "src": tensor(psum), "dst": tensor(0),
         }),
@@ -240,4 +245,78 @@ fn arbitrary_words_never_panic() {
         }
     }
     println!("{executed} random words executed");
+}
+
+/// V1 has the same operations in other places of the word; its POOL computes in FP32 and reaches
+/// PSUM.
+#[test]
+fn v1_forms_compute_the_same() {
+    let run = |generation: Generation, engine: Engine, inst: &dyn Fn(u32, u32) -> Value| {
+        let mut bench = Bench::new(generation, engine);
+        let stride = bench.config.geometry.sbuf_stride;
+        for p in 0..3 {
+            let row: Vec<f32> = (0..16).map(|i| (i * 7 % 11) as f32 - 3.5 + p as f32).collect();
+            bench.put_f32(Space::Sbuf, p, 0, &row);
+        }
+        let subdim_x = if generation == Generation::V1 { 1 } else { 2 };
+        let inst = build(generation, &inst(stride, subdim_x));
+        bench.run(&inst).unwrap_or_else(|e| panic!("{inst:?}: {e:?}"));
+        (1..3).map(|p| bench.get(Space::Sbuf, p, 1024, 64)).collect::<Vec<_>>()
+    };
+    let row = |stride: u32, byte: u32, nums: &[u32]| {
+        let steps: Vec<i32> =
+            nums.iter().scan(1, |s, n| Some(std::mem::replace(s, *s * *n as i32))).collect();
+        json!({"addr": stride + byte, "steps": steps, "nums": nums})
+    };
+    let one_source = |opcode: &'static str, op: u32, dst: u32| {
+        move |stride: u32, x: u32| {
+            json!({"opcode": opcode, "in_dtype": 10, "out_dtype": 10, "num_active_channels": 2,
+                "op": op, "op_dim": if op == 0 { 0 } else { x }, "src": row(stride, 0, &[4, 4]),
+                "dst": row(stride, 1024, &[dst])})
+        }
+    };
+    let cases: Vec<(&str, Box<dyn Fn(u32, u32) -> Value>)> = vec![
+        (
+            "tensor-tensor",
+            Box::new(|stride, _| {
+                json!({"opcode": "TENSOR_TENSOR_ARITH_OP", "in0_in1_dtype": 0xAA, "out_dtype": 10,
+                "op": 6, "num_active_channels": 2, "src0": row(stride, 0, &[8]),
+                "src1": row(stride, 32, &[8]), "dst": row(stride, 1024, &[8])})
+            }),
+        ),
+        (
+            "tensor-scalar",
+            Box::new(|stride, _| {
+                json!({"opcode": "TENSOR_SCALAR_ARITH_OP", "in_dtype": 10, "out_dtype": 6,
+                "num_active_channels": 2, "op0": 5, "op1": 6, "reverse_operands": 1,
+                "imm0": 2f32.to_bits(), "imm1_src": 1, "imm1": stride + 4,
+                "src": row(stride, 0, &[16]), "dst": row(stride, 1024, &[16])})
+            }),
+        ),
+        ("reduce", Box::new(one_source("TENSOR_REDUCE_ARITH_OP", 4, 4))),
+        ("cumulative", Box::new(one_source("TENSOR_CUMULATIVE_ARITH_OP", 4, 16))),
+        ("copy", Box::new(one_source("COPY", 0, 16))),
+        ("reciprocal", Box::new(one_source("RECIPROCAL", 0, 16))),
+        (
+            "memset",
+            Box::new(|stride, _| {
+                json!({"opcode": "MEMSET", "dtype": 6, "num_active_channels": 2,
+                "dst_element_count": 8, "set_value": 0x3FC0, "dst": row(stride, 1024, &[8])})
+            }),
+        ),
+        (
+            "pool",
+            Box::new(|stride, x| {
+                json!({"opcode": "POOL", "in_dtype": 10, "out_dtype": 10, "num_active_channels": 2,
+                "pool_func": 2, "pool_dim": x, "pool_scale": 0.25f32.to_bits(),
+                "src": row(stride, 0, &[4, 4]), "dst": row(stride, 1024, &[4])})
+            }),
+        ),
+    ];
+    for (name, case) in &cases {
+        let v1 = run(Generation::V1, Engine::Pool, case.as_ref());
+        let v3 = run(Generation::V3, Engine::Dve, case.as_ref());
+        assert_eq!(v1, v3, "{name}");
+        assert!(v1.iter().flatten().any(|b| *b != 0), "{name} wrote nothing");
+    }
 }

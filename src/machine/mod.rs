@@ -9,6 +9,7 @@ pub mod agenda;
 mod compact;
 pub mod config;
 mod control;
+pub mod coverage;
 mod deadlock;
 pub mod dma;
 pub mod executor;
@@ -26,6 +27,7 @@ pub mod tensors;
 pub mod time;
 
 pub use config::MachineConfig;
+pub use control::missing as control_status;
 pub use outcome::{RunResult, run};
 pub use run::{Finished, Machine, Options, Perturb, Point, Races};
 pub use sp_run::SpState;

@@ -570,7 +570,7 @@ def batch_norm(rng):
         dst = c.tensor("fp32", [12], fill=False)
         c.start()
         if two:
-            c.inst(src=par.pattern(), element_count=12, src_dtype=code("fp32"),
+            c.inst(src=par.pattern(), element_count=f32bits(12), src_dtype=code("fp32"),
                    immediate_dtype=code("fp32"), num_active_channels=c.n, imm0_ptr=mean.addr(),
                    imm1_ptr=sa.addr(), imm0_src=1, imm1_src=1)
         else:

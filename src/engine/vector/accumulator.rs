@@ -1,5 +1,5 @@
 //! The DVE accumulator: one FP32 value per channel, shared by every opcode that reduces into it
-//! (vendor docs: nki.isa), and its read-out 0x9B (wiki: firmware/kernels/dve-read-state).
+//! (vendor docs: nki.isa), and the read-outs 0x9B and 0xE9 (wiki: firmware/kernels/dve-read-state).
 
 use std::mem::take;
 
@@ -7,9 +7,10 @@ use super::VectorState;
 use super::common::*;
 use super::rows::store_f32;
 use crate::engine::cost::CostRow;
-use crate::engine::{Env, Operand, Outcome, Prepared};
+use crate::engine::{Env, Outcome, Prepared};
 use crate::error::{Error, Result};
-use crate::isa::{Field, e, f::d1_rd as rd};
+use crate::isa::f::{d1_rd as rd, d4_mr as mr};
+use crate::isa::{Field, e};
 use crate::numeric::{AluOp, alu};
 
 /// What an instruction does with the accumulator (ACCUM_CMD).
@@ -90,7 +91,7 @@ impl Command {
 /// that reading clears it (OPEN).
 pub(super) fn dve_read_accumulator(env: &Env<'_>) -> Result<Prepared> {
     let n = channels(env, rd::NUM_ACTIVE_CHANNELS);
-    let dst = Operand::new(env, rd::DST, dtype(env, rd::DTYPE)?, n)?;
+    let dst = operand(env, rd::DST, dtype(env, rd::DTYPE)?, n)?;
     require_count(&dst, 1)?;
     let negated = env.inst.get(rd::NEGATED) != 0;
     Plan::new(env).dest(&dst)?.work(CostRow::StateLoad, 1, move |lane| {
@@ -100,6 +101,22 @@ pub(super) fn dve_read_accumulator(env: &Env<'_>) -> Result<Prepared> {
             store_f32(&dst, lane, c, &[if negated { canonical(-value) } else { value }])?;
         }
         lane.state.vector.accumulator = acc;
+        Outcome::none()
+    })
+}
+
+/// 0xE9: the eight positions that MATCH_REPLACE8 left in each channel, all ones where a value did
+/// not occur. They keep their value (OPEN).
+pub(super) fn dve_read_indices(env: &Env<'_>) -> Result<Prepared> {
+    let n = channels(env, mr::NUM_ACTIVE_CHANNELS);
+    let dst = operand(env, mr::DST, dtype(env, mr::DTYPE)?, n)?;
+    require_int(dst.dtype)?;
+    require_count(&dst, 8)?;
+    Plan::new(env).dest(&dst)?.work(CostRow::StateLoad, 8, move |lane| {
+        for c in 0..n {
+            let positions = lane.state.indirect.search.match_positions(c).map(u64::from);
+            dst.scatter_bits(lane, c, &positions)?;
+        }
         Outcome::none()
     })
 }

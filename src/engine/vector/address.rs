@@ -6,7 +6,7 @@ use std::mem::take;
 use super::common::*;
 use super::scalar::Scalar;
 use crate::engine::cost::CostRow;
-use crate::engine::{Env, Operand, Outcome, Prepared};
+use crate::engine::{Env, Outcome, Prepared};
 use crate::error::{Error, Result};
 use crate::isa::f::s2d2_addr as ad;
 use crate::memory::Space;
@@ -40,8 +40,8 @@ pub(super) fn tensor_scalar_addr(env: &Env<'_>) -> Result<Prepared> {
             format!("{op0} then {op1} from {din} to {dout} is none of the five shapes"),
         ));
     };
-    let src = Operand::new(env, ad::SRC, din, n)?;
-    let dst = Operand::new(env, ad::DST, dout, n)?;
+    let src = operand(env, ad::SRC, din, n)?;
+    let dst = operand(env, ad::DST, dout, n)?;
     same_count(&src, &dst)?;
     if src.space != Space::Sbuf || dst.space != Space::Sbuf {
         return Err(Error::illegal("sbuf_only", "address arithmetic works on SBUF"));

@@ -32,8 +32,8 @@ fn reset_table() -> Box<[f32]> {
 
 fn stats(env: &Env<'_>, lanes: usize, transposed: bool) -> Result<Prepared> {
     let n = channels(env, bn::NUM_ACTIVE_CHANNELS);
-    let src = Operand::new(env, bn::SRC, dtype(env, bn::IN_DTYPE)?, n)?;
-    let dst = Operand::new(env, bn::DST, dtype(env, bn::OUT_DTYPE)?, n)?;
+    let src = operand(env, bn::SRC, dtype(env, bn::IN_DTYPE)?, n)?;
+    let dst = operand(env, bn::DST, dtype(env, bn::OUT_DTYPE)?, n)?;
     require_count(&dst, 3 * lanes)?;
     if src.len() > lanes * PARAMETERS {
         return Err(Error::illegal(
@@ -105,8 +105,8 @@ pub(super) fn transpose_batch_norm_stats2(env: &Env<'_>) -> Result<Prepared> {
 /// 0x62: merges the tuples of 0x60 and 0x61.
 pub(super) fn batch_norm_aggregate(env: &Env<'_>) -> Result<Prepared> {
     let n = channels(env, bn::NUM_ACTIVE_CHANNELS);
-    let src = Operand::new(env, bn::SRC, dtype(env, bn::IN_DTYPE)?, n)?;
-    let dst = Operand::new(env, bn::DST, dtype(env, bn::OUT_DTYPE)?, n)?;
+    let src = operand(env, bn::SRC, dtype(env, bn::IN_DTYPE)?, n)?;
+    let dst = operand(env, bn::DST, dtype(env, bn::OUT_DTYPE)?, n)?;
     require_count(&dst, 2)?;
     if !src.len().is_multiple_of(3) {
         return Err(Error::illegal(
@@ -135,9 +135,9 @@ fn grad(
     inverse_std: Scalar,
 ) -> Result<Prepared> {
     let n = channels(env, ga::NUM_ACTIVE_CHANNELS);
-    let src0 = Operand::new(env, ga::SRC0, dtypes.0, n)?;
-    let src1 = Operand::new(env, ga::SRC1, dtypes.1, n)?;
-    let dst = Operand::new(env, ga::DST, dtypes.2, n)?;
+    let src0 = operand(env, ga::SRC0, dtypes.0, n)?;
+    let src1 = operand(env, ga::SRC1, dtypes.1, n)?;
+    let dst = operand(env, ga::DST, dtypes.2, n)?;
     same_count(&src0, &src1)?;
     require_count(&dst, 3)?;
     let len = src0.len();
@@ -190,11 +190,10 @@ pub(super) fn batch_norm_grad_accumulate2(env: &Env<'_>) -> Result<Prepared> {
     grad(env, (d0, d1, out), mean, inverse_std)
 }
 
-/// 0x64: A, B, C from memory, the count in the word, the batch mean behind a pointer.
-/// OPEN: the pointed-to mean is FP32.
+/// 0x64: A, B, C from memory, the count in the word, the batch mean, an FP32, behind a pointer.
 pub(super) fn batch_norm_param_load(env: &Env<'_>) -> Result<Prepared> {
     let n = channels(env, pl::NUM_ACTIVE_CHANNELS);
-    let src = Operand::new(env, pl::SRC, dtype(env, pl::DTYPE)?, n)?;
+    let src = operand(env, pl::SRC, dtype(env, pl::DTYPE)?, n)?;
     require_count(&src, 3)?;
     let source = pointer_source(env.inst.get(pl::IMM0_SRC) as u8);
     let mean = Scalar::from_source(env, source, env.inst.get(pl::IMM0_PTR), Dtype::Fp32, n)?;
@@ -223,10 +222,10 @@ fn pointer_source(code: u8) -> u8 {
 
 /// 0x8E: B and C from memory, the count in the word, two values behind pointers.
 /// OPEN: the page does not say which pointer is which; here the first is the batch mean, as in
-/// 0x64, and the second A; the count is the integer `element_count`.
+/// 0x64, and the second A.
 pub(super) fn batch_norm_param_load2(env: &Env<'_>) -> Result<Prepared> {
     let n = channels(env, pl2::NUM_ACTIVE_CHANNELS);
-    let src = Operand::new(env, pl2::SRC, dtype(env, pl2::SRC_DTYPE)?, n)?;
+    let src = operand(env, pl2::SRC, dtype(env, pl2::SRC_DTYPE)?, n)?;
     require_count(&src, 2)?;
     let immediate = dtype(env, pl2::IMMEDIATE_DTYPE)?;
     let pointer = |source, value| {
@@ -235,7 +234,7 @@ pub(super) fn batch_norm_param_load2(env: &Env<'_>) -> Result<Prepared> {
     };
     let mean = pointer(pl2::IMM0_SRC, pl2::IMM0_PTR)?;
     let a = pointer(pl2::IMM1_SRC, pl2::IMM1_PTR)?;
-    let count = env.inst.get(pl2::ELEMENT_COUNT) as u32 as f32;
+    let count = env.inst.get_f32(pl2::ELEMENT_COUNT);
     let plan = Plan::new(env).source(&src)?.scalar(&mean)?.scalar(&a)?;
     plan.work(CostRow::StateLoad, 2, move |lane| {
         let mut f = take(&mut lane.scratch.f32);

@@ -19,8 +19,8 @@ use crate::numeric::{AluOp, Dtype, alu};
 /// Source and destination of the struct, of equal counts.
 fn operands(env: &Env<'_>) -> Result<(Operand, Operand)> {
     let n = channels(env, ts::NUM_ACTIVE_CHANNELS);
-    let src = Operand::new(env, ts::SRC, dtype(env, ts::IN_DTYPE)?, n)?;
-    let dst = Operand::new(env, ts::DST, dtype(env, ts::OUT_DTYPE)?, n)?;
+    let src = operand(env, ts::SRC, dtype(env, ts::IN_DTYPE)?, n)?;
+    let dst = operand(env, ts::DST, dtype(env, ts::OUT_DTYPE)?, n)?;
     same_count(&src, &dst)?;
     Ok((src, dst))
 }

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::engine::cost::{CostQuery, CostRow, Operands};
 use crate::engine::{Env, Lane, Operand, Outcome, Prepared, Work};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorClass, Result};
 use crate::isa::{Engine, Field, Generation, e};
 use crate::memory::{Access, Space};
 use crate::numeric::{AluOp, CANONICAL_NAN, Dtype};
@@ -30,6 +30,23 @@ pub(super) fn alu(env: &Env<'_>, field: Field) -> Result<AluOp> {
 /// The number of active channels in `field`.
 pub(super) fn channels(env: &Env<'_>, field: Field) -> u32 {
     env.inst.get(field) as u32
+}
+
+/// Elements of an operand in one channel beyond which an instruction is refused. A row holds far
+/// fewer; only patterns that repeat elements come near, and a damaged word must not exhaust the
+/// host's memory.
+const MAX_ELEMENTS: usize = 1 << 23;
+
+/// The tensor operand in `field`.
+pub(super) fn operand(env: &Env<'_>, field: Field, dtype: Dtype, channels: u32) -> Result<Operand> {
+    let operand = Operand::new(env, field, dtype, channels)?;
+    if operand.len() > MAX_ELEMENTS {
+        return Err(Error::new(
+            ErrorClass::LimitReached,
+            format!("operand `{}` has {} elements in one channel", field.name, operand.len()),
+        ));
+    }
+    Ok(operand)
 }
 
 /// `reverse_operands`: whether the first and the second operation swap their operands
@@ -61,7 +78,7 @@ pub(super) fn subdim(env: &Env<'_>, field: Field) -> Result<usize> {
 
 /// Elements of one group of the innermost `dims` dimensions.
 pub(super) fn group_len(operand: &Operand, dims: usize) -> usize {
-    operand.walk.dims.iter().take(dims).map(|d| d.1 as usize).product()
+    operand.walk.dims.iter().take(dims).map(|d| d.1 as usize).product::<usize>().max(1)
 }
 
 /// Requires equal element counts.

@@ -77,7 +77,7 @@ pub(super) fn reciprocal(env: &Env<'_>) -> Result<Prepared> {
 /// 0x49: every element gets the low bits of the set value.
 pub(super) fn memset(env: &Env<'_>) -> Result<Prepared> {
     let n = channels(env, mr::NUM_ACTIVE_CHANNELS);
-    let dst = Operand::new(env, mr::DST, dtype(env, mr::DTYPE)?, n)?;
+    let dst = operand(env, mr::DST, dtype(env, mr::DTYPE)?, n)?;
     let value = env.inst.get(mr::SET_VALUE);
     let len = dst.len();
     Plan::new(env).dest(&dst)?.work(CostRow::Memset, len, move |lane| {

@@ -4,7 +4,7 @@
 use super::common::*;
 use super::domain::Domain;
 use super::tensor_tensor::tensor_tensor;
-use crate::engine::{Env, Operand, Prepared};
+use crate::engine::{Env, Prepared};
 use crate::error::{Error, Result};
 use crate::isa::{Generation, b, f::extended_tta as ta};
 use crate::numeric::AluOp;
@@ -31,9 +31,9 @@ pub(super) fn extended_tensor_tensor_arith(env: &Env<'_>) -> Result<Prepared> {
     if [d0, d1, out].iter().any(|d| d.bits() > 32) {
         return Err(Error::illegal("is_valid_dtype", "no 64-bit elements in this form"));
     }
-    let src0 = Operand::new(env, ta::SRC0, d0, n)?;
-    let src1 = Operand::new(env, ta::SRC1, d1, n)?;
-    let dst = Operand::new(env, ta::DST, out, n)?;
+    let src0 = operand(env, ta::SRC0, d0, n)?;
+    let src1 = operand(env, ta::SRC1, d1, n)?;
+    let dst = operand(env, ta::DST, out, n)?;
     same_count(&src0, &src1)?;
     same_count(&src0, &dst)?;
     tensor_tensor(env, op, Domain::Float, src0, src1, dst)

@@ -10,7 +10,7 @@ use super::common::*;
 use super::rows::*;
 use super::scalar::Scalar;
 use crate::engine::cost::CostRow;
-use crate::engine::{Env, Operand, Outcome, Prepared};
+use crate::engine::{Env, Outcome, Prepared};
 use crate::error::{Error, Result};
 use crate::isa::f::{d4_iota as io, s2d2_rs as rs, s2d2_ts_as as af};
 use crate::isa::{Field, Pattern};
@@ -64,7 +64,7 @@ fn on_channel(value: i64, c: u32, multiplier: i32) -> i32 {
 /// 0x7E: dst = the generated integers, converted for float types, cut to the width for integers.
 pub(super) fn iota(env: &Env<'_>) -> Result<Prepared> {
     let n = channels(env, io::NUM_ACTIVE_CHANNELS);
-    let dst = Operand::new(env, io::DST, dtype(env, io::OUT_DTYPE)?, n)?;
+    let dst = operand(env, io::DST, dtype(env, io::OUT_DTYPE)?, n)?;
     let generator = Generator::decode(env, io::SRC_DATA)?;
     require_count(&dst, generator.len())?;
     let multiplier = env.inst.get_i(io::CHANNEL_MULTIPLIER) as i32;
@@ -97,8 +97,8 @@ pub(super) fn iota(env: &Env<'_>) -> Result<Prepared> {
 pub(super) fn tensor_scalar_affine_select(env: &Env<'_>) -> Result<Prepared> {
     let n = channels(env, af::NUM_ACTIVE_CHANNELS);
     let (din, dout) = dtype_pair(env, af::IN_OUT_DTYPE)?;
-    let src = Operand::new(env, af::SRC, din, n)?;
-    let dst = Operand::new(env, af::DST, dout, n)?;
+    let src = operand(env, af::SRC, din, n)?;
+    let dst = operand(env, af::DST, dout, n)?;
     same_count(&src, &dst)?;
     let mask = Generator::decode(env, af::MASK)?;
     require_count(&dst, mask.len())?;
@@ -140,8 +140,8 @@ pub(super) fn tensor_scalar_affine_select(env: &Env<'_>) -> Result<Prepared> {
 pub(super) fn range_select(env: &Env<'_>) -> Result<Prepared> {
     let n = channels(env, rs::NUM_ACTIVE_CHANNELS);
     let (din, dout) = dtype_pair(env, rs::IN_OUT_DTYPE)?;
-    let src = Operand::new(env, rs::SRC, din, n)?;
-    let dst = Operand::new(env, rs::DST, dout, n)?;
+    let src = operand(env, rs::SRC, din, n)?;
+    let dst = operand(env, rs::DST, dout, n)?;
     same_count(&src, &dst)?;
     let ops = [alu(env, rs::COMP_OP0)?, alu(env, rs::COMP_OP1)?];
     if let Some(op) = ops.iter().find(|op| !op.is_general_arith() || !op.is_predicate()) {

@@ -20,7 +20,7 @@ pub(super) const FLOPS: usize = 8;
 
 fn load(env: &Env<'_>, as_f32: bool) -> Result<Prepared> {
     let n = channels(env, bn::NUM_ACTIVE_CHANNELS);
-    let src = Operand::new(env, bn::SRC, dtype(env, bn::DTYPE)?, n)?;
+    let src = operand(env, bn::SRC, dtype(env, bn::DTYPE)?, n)?;
     let len = src.len();
     if !(1..=FLOPS).contains(&len) {
         return Err(Error::illegal("src_element_count", format!("{len} scalars of 1..8")));
@@ -60,8 +60,8 @@ pub(super) fn tensor_scalar_imm_ld_bitvec(env: &Env<'_>) -> Result<Prepared> {
 /// Source, destination, slices along W, and `reverse_operands`.
 fn operands(env: &Env<'_>, most: u32) -> Result<(Operand, Operand, usize, (bool, bool))> {
     let n = channels(env, tm::NUM_ACTIVE_CHANNELS);
-    let src = Operand::new(env, tm::SRC, dtype(env, tm::IN_DTYPE)?, n)?;
-    let dst = Operand::new(env, tm::DST, dtype(env, tm::OUT_DTYPE)?, n)?;
+    let src = operand(env, tm::SRC, dtype(env, tm::IN_DTYPE)?, n)?;
+    let dst = operand(env, tm::DST, dtype(env, tm::OUT_DTYPE)?, n)?;
     same_count(&src, &dst)?;
     let slices = src.walk.dims.get(3).map_or(1, |d| d.1);
     if !(1..=most).contains(&slices) {

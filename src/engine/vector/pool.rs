@@ -14,8 +14,8 @@ use crate::numeric::{AluOp, alu};
 /// Source, destination and elements per window.
 fn decode(env: &Env<'_>) -> Result<(Operand, Operand, usize)> {
     let n = channels(env, pl::NUM_ACTIVE_CHANNELS);
-    let src = Operand::new(env, pl::SRC, dtype(env, pl::IN_DTYPE)?, n)?;
-    let dst = Operand::new(env, pl::DST, dtype(env, pl::OUT_DTYPE)?, n)?;
+    let src = operand(env, pl::SRC, dtype(env, pl::IN_DTYPE)?, n)?;
+    let dst = operand(env, pl::DST, dtype(env, pl::OUT_DTYPE)?, n)?;
     let dims = subdim(env, pl::POOL_DIM)?;
     if dims == 0 {
         return Err(Error::illegal("is_valid_subdim", "pooling names no dimension"));

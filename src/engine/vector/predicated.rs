@@ -63,9 +63,9 @@ fn scalar_is_written(predicate: u64, reversed: bool) -> bool {
 /// 0xE8: writes the scalar's bits under the predicate, elsewhere the destination is unchanged.
 pub(super) fn copy_predicated_scalar(env: &Env<'_>) -> Result<Prepared> {
     let n = channels(env, cp::NUM_ACTIVE_CHANNELS);
-    let predicate = Operand::new(env, cp::PRED, dtype(env, cp::PRED_DTYPE)?, n)?;
+    let predicate = operand(env, cp::PRED, dtype(env, cp::PRED_DTYPE)?, n)?;
     require_int(predicate.dtype)?;
-    let dst = Operand::new(env, cp::DST, dtype(env, cp::OUT_DTYPE)?, n)?;
+    let dst = operand(env, cp::DST, dtype(env, cp::OUT_DTYPE)?, n)?;
     same_dtype(dtype(env, cp::IN_DTYPE)?, dst.dtype)?;
     same_count(&predicate, &dst)?;
     let scalar = Scalar::decode(env, cp::SRC0_IMM_SRC, cp::SRC0_IMM, dst.dtype, n)?;
@@ -90,8 +90,8 @@ pub(super) fn copy_predicated_scalar(env: &Env<'_>) -> Result<Prepared> {
 pub(super) fn tensor_scalar_select(env: &Env<'_>) -> Result<Prepared> {
     let n = channels(env, se::NUM_ACTIVE_CHANNELS);
     let dtype_ = dtype(env, se::DTYPE)?;
-    let src0 = Operand::new(env, se::SRC0, dtype_, n)?;
-    let dst = Operand::new(env, se::DST, dtype_, n)?;
+    let src0 = operand(env, se::SRC0, dtype_, n)?;
+    let dst = operand(env, se::DST, dtype_, n)?;
     same_count(&src0, &dst)?;
     let predicate_dtype = dtype(env, se::PRED_IMM_DTYPE)?;
     require_int(predicate_dtype)?;

@@ -3,6 +3,8 @@
 
 use std::mem::take;
 
+use smallvec::SmallVec;
+
 use super::common::*;
 use super::domain::{Domain, native_or_float};
 use super::rows::*;
@@ -24,8 +26,8 @@ struct Reduce {
 /// Operands of the struct S4D4_TR: (src, dst).
 pub(super) fn operands(env: &Env<'_>) -> Result<(Operand, Operand)> {
     let n = channels(env, tr::NUM_ACTIVE_CHANNELS);
-    let src = Operand::new(env, tr::SRC, dtype(env, tr::IN_DTYPE)?, n)?;
-    let dst = Operand::new(env, tr::DST, dtype(env, tr::OUT_DTYPE)?, n)?;
+    let src = operand(env, tr::SRC, dtype(env, tr::IN_DTYPE)?, n)?;
+    let dst = operand(env, tr::DST, dtype(env, tr::OUT_DTYPE)?, n)?;
     Ok((src, dst))
 }
 
@@ -133,18 +135,29 @@ fn run(env: &Env<'_>, r: Reduce, domain: Domain, transposed: bool) -> Result<Pre
         match domain {
             Domain::Float => {
                 let mut f = take(&mut lane.scratch.f32);
-                let [a, flat, out, ..] = &mut f;
-                for first in order.iter().map(|i| i * step) {
-                    if transposed {
-                        transposed_block(&r.src, lane, first, Operand::gather_f32, a, flat)?;
+                let mut channels = order.iter().map(|i| i * step);
+                if transposed {
+                    let [row, flat, out, ..] = &mut f;
+                    for first in channels {
+                        transposed_block(&r.src, lane, first, Operand::gather_f32, row, flat)?;
                         for (c, values) in (first..).zip(flat.chunks_exact(len)) {
                             fold_f32(&r, values, out)?;
                             store_f32(&r.dst, lane, c, out)?;
                         }
-                    } else {
-                        let values = f32_row(&r.src, lane, first, a)?;
-                        fold_f32(&r, values, out)?;
-                        store_f32(&r.dst, lane, first, out)?;
+                    }
+                } else {
+                    loop {
+                        let some: SmallVec<[u32; 4]> = channels.by_ref().take(4).collect();
+                        if let [c0, c1, c2, c3] = some[..] {
+                            four_channels(&r, lane, [c0, c1, c2, c3], &mut f)?;
+                            continue;
+                        }
+                        for c in some {
+                            let [row, out, ..] = &mut f;
+                            fold_f32(&r, f32_row(&r.src, lane, c, row)?, out)?;
+                            store_f32(&r.dst, lane, c, out)?;
+                        }
+                        break;
                     }
                 }
                 lane.scratch.f32 = f;
@@ -210,6 +223,76 @@ fn each<T: Copy + Default>(
         }
     }
     Ok(())
+}
+
+/// Four channels side by side: the steps of one fold depend on each other, those of four do not,
+/// so the host works on all at once. The results are those of [`fold_f32`].
+fn four_channels(
+    r: &Reduce,
+    lane: &mut Lane<'_>,
+    channels: [u32; 4],
+    buffers: &mut [Vec<f32>; 6],
+) -> Result<()> {
+    let [b0, b1, b2, b3, out, _] = buffers;
+    let [c0, c1, c2, c3] = channels;
+    let results = r.src.len() / r.group;
+    out.clear();
+    let rows = [
+        f32_row(&r.src, lane, c0, b0)?,
+        f32_row(&r.src, lane, c1, b1)?,
+        f32_row(&r.src, lane, c2, b2)?,
+        f32_row(&r.src, lane, c3, b3)?,
+    ];
+    match r.op {
+        // A sum that becomes NaN stays NaN; which one is settled at the end.
+        AluOp::Add => fold_rows(rows, r.group, out, |a, b| a + b),
+        AluOp::Max => fold_rows(rows, r.group, out, alu::max_num),
+        AluOp::Min => fold_rows(rows, r.group, out, alu::min_num),
+        _ => {
+            for (k, row) in rows.into_iter().enumerate() {
+                for (g, group) in row.chunks_exact(r.group).enumerate() {
+                    let value = alu::reduce_f32(r.op, group, None)?.unwrap_or_default();
+                    out.resize(4 * results, 0.0);
+                    out[k * results + g] = value;
+                }
+            }
+        }
+    }
+    for x in out.iter_mut() {
+        // A group of one element moves bits.
+        if r.group > 1 && r.op == AluOp::Add {
+            *x = canonical(*x);
+        }
+        if r.negated {
+            *x = canonical(-*x);
+        }
+    }
+    for (c, values) in channels.into_iter().zip(out.chunks_exact(results)) {
+        store_f32(&r.dst, lane, c, values)?;
+    }
+    Ok(())
+}
+
+/// Replaces `out` by the folds of each group of the four rows, row after row.
+#[inline(always)]
+fn fold_rows(rows: [&[f32]; 4], group: usize, out: &mut Vec<f32>, op: impl Fn(f32, f32) -> f32) {
+    let [w, x, y, z] = rows;
+    let results = w.len() / group;
+    out.clear();
+    out.resize(4 * results, 0.0);
+    let groups = w
+        .chunks_exact(group)
+        .zip(x.chunks_exact(group))
+        .zip(y.chunks_exact(group).zip(z.chunks_exact(group)));
+    for (g, ((w, x), (y, z))) in groups.enumerate() {
+        let mut acc = [w[0], x[0], y[0], z[0]];
+        for (((&w, &x), &y), &z) in w.iter().zip(x).zip(y).zip(z).skip(1) {
+            acc = [op(acc[0], w), op(acc[1], x), op(acc[2], y), op(acc[3], z)];
+        }
+        for (k, acc) in acc.into_iter().enumerate() {
+            out[k * results + g] = acc;
+        }
+    }
 }
 
 fn fold_f32(r: &Reduce, values: &[f32], out: &mut Vec<f32>) -> Result<()> {

@@ -41,9 +41,9 @@ impl Operands {
 pub(super) fn decode(env: &Env<'_>, bits: bool) -> Result<Operands> {
     let (d0, d1) = dtype_pair(env, st::IN0_IN1_DTYPE)?;
     let n = channels(env, st::NUM_ACTIVE_CHANNELS);
-    let src0 = Operand::new(env, st::SRC0, d0, n)?;
-    let src1 = Operand::new(env, st::SRC1, d1, n)?;
-    let dst = Operand::new(env, st::DST, dtype(env, st::OUT_DTYPE)?, n)?;
+    let src0 = operand(env, st::SRC0, d0, n)?;
+    let src1 = operand(env, st::SRC1, d1, n)?;
+    let dst = operand(env, st::DST, dtype(env, st::OUT_DTYPE)?, n)?;
     same_count(&src0, &src1)?;
     same_count(&src0, &dst)?;
     let inline = env.inst.get(st::IMM0_SRC) as u8 == e::imm_src::INSTRUCTION_IMMEDIATE;

@@ -83,8 +83,8 @@ struct TensorScalar {
 
 fn decode(env: &Env<'_>, immediates: Immediates, bits: bool) -> Result<TensorScalar> {
     let n = channels(env, ts::NUM_ACTIVE_CHANNELS);
-    let src = Operand::new(env, ts::SRC, dtype(env, ts::IN_DTYPE)?, n)?;
-    let dst = Operand::new(env, ts::DST, dtype(env, ts::OUT_DTYPE)?, n)?;
+    let src = operand(env, ts::SRC, dtype(env, ts::IN_DTYPE)?, n)?;
+    let dst = operand(env, ts::DST, dtype(env, ts::OUT_DTYPE)?, n)?;
     same_count(&src, &dst)?;
     let (first, second) = reverse(env, ts::REVERSE_OPERANDS)?;
     // OPEN: the type of a pointed-to scalar of an integer operation (v5) is not stated; it is

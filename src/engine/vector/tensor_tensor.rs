@@ -16,9 +16,9 @@ use crate::numeric::{AluOp, Dtype, alu};
 pub(super) fn operands(env: &Env<'_>) -> Result<(Operand, Operand, Operand)> {
     let (d0, d1) = dtype_pair(env, tt::IN0_IN1_DTYPE)?;
     let n = channels(env, tt::NUM_ACTIVE_CHANNELS);
-    let src0 = Operand::new(env, tt::SRC0, d0, n)?;
-    let src1 = Operand::new(env, tt::SRC1, d1, n)?;
-    let dst = Operand::new(env, tt::DST, dtype(env, tt::OUT_DTYPE)?, n)?;
+    let src0 = operand(env, tt::SRC0, d0, n)?;
+    let src1 = operand(env, tt::SRC1, d1, n)?;
+    let dst = operand(env, tt::DST, dtype(env, tt::OUT_DTYPE)?, n)?;
     same_count(&src0, &src1)?;
     same_count(&src0, &dst)?;
     Ok((src0, src1, dst))

@@ -32,9 +32,9 @@ pub(super) fn tensor_tensor_int_wide(env: &Env<'_>) -> Result<Prepared> {
     let (d0, d1) = dtype_pair(env, tw::IN0_IN1_DTYPE)?;
     let (o0, o1) = dtype_pair(env, tw::OUT0_OUT1_DTYPE)?;
     [d0, d1, o0, o1].into_iter().try_for_each(require_int)?;
-    let src0 = Operand::new(env, tw::SRC0, d0, n)?;
-    let src1 = Operand::new(env, tw::SRC1, d1, n)?;
-    let dst = [Operand::new(env, tw::DST0, o0, n)?, Operand::new(env, tw::DST1, o1, n)?];
+    let src0 = operand(env, tw::SRC0, d0, n)?;
+    let src1 = operand(env, tw::SRC1, d1, n)?;
+    let dst = [operand(env, tw::DST0, o0, n)?, operand(env, tw::DST1, o1, n)?];
     same_count(&src0, &src1)?;
     same_count(&src0, &dst[0])?;
     same_count(&src0, &dst[1])?;
@@ -68,9 +68,9 @@ pub(super) fn tensor_scalar_int_wide(env: &Env<'_>) -> Result<Prepared> {
     let (din, dimm): (Dtype, Dtype) = dtype_pair(env, sw::IN_IMM_DTYPE)?;
     let (o0, o1) = dtype_pair(env, sw::OUT0_OUT1_DTYPE)?;
     [din, dimm, o0, o1].into_iter().try_for_each(require_int)?;
-    let src = Operand::new(env, sw::SRC, din, n)?;
+    let src = operand(env, sw::SRC, din, n)?;
     let imm = Scalar::decode(env, sw::IMM_SRC, sw::IMM, dimm, n)?;
-    let dst = [Operand::new(env, sw::DST0, o0, n)?, Operand::new(env, sw::DST1, o1, n)?];
+    let dst = [operand(env, sw::DST0, o0, n)?, operand(env, sw::DST1, o1, n)?];
     same_count(&src, &dst[0])?;
     same_count(&src, &dst[1])?;
     let plan = Plan::new(env).source(&src)?.scalar(&imm)?.dest(&dst[0])?.dest(&dst[1])?;
