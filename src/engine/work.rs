@@ -94,7 +94,7 @@ pub struct Work {
     pub flops: u64,
     /// Bytes that need no defined old value from now on, whoever adds to them first: the zero
     /// region of a matmul group. They are not touched and take no part in ordering.
-    pub opens: Option<Region>,
+    pub opens: Option<Box<Region>>,
     /// True if its duration or a register result comes out of running it: the sequencer then
     /// waits for the [`Outcome`].
     pub needs_outcome: bool,
@@ -135,7 +135,7 @@ impl Work {
 
     /// States the bytes whose accumulation starts afresh.
     pub fn opens(mut self, region: Option<Region>) -> Self {
-        self.opens = region;
+        self.opens = region.map(Box::new);
         self
     }
 
