@@ -295,7 +295,7 @@ fn v1_forms_compute_the_same() {
         ),
         ("reduce", Box::new(one_source("TENSOR_REDUCE_ARITH_OP", 4, 4))),
         ("cumulative", Box::new(one_source("TENSOR_CUMULATIVE_ARITH_OP", 4, 16))),
-        ("copy", Box::new(one_source("COPY", 0, 16))),
+        ("cast", Box::new(one_source("CAST", 0, 16))),
         ("reciprocal", Box::new(one_source("RECIPROCAL", 0, 16))),
         (
             "memset",
@@ -313,6 +313,16 @@ fn v1_forms_compute_the_same() {
             }),
         ),
     ];
+    let copy_v1 = |stride: u32, _: u32| {
+        json!({"opcode": "COPY", "dtype": 10, "num_active_channels": 2,
+            "src": row(stride, 0, &[16]), "dst": row(stride, 1024, &[16])})
+    };
+    let cast = one_source("CAST", 0, 16);
+    assert_eq!(
+        run(Generation::V1, Engine::Pool, &copy_v1),
+        run(Generation::V3, Engine::Dve, &cast),
+        "copy"
+    );
     for (name, case) in &cases {
         let v1 = run(Generation::V1, Engine::Pool, case.as_ref());
         let v3 = run(Generation::V3, Engine::Dve, case.as_ref());
