@@ -64,7 +64,9 @@ fn page_vectors() {
                 run += 1;
             }
             // Sizes of tables and figures of profiles whose contents are not published.
-            "act.table_entries" | "act.exp_profile" | "act.reciprocal_profile"
+            "act.table_entries"
+            | "act.exp_profile"
+            | "act.reciprocal_profile"
             | "act.constants" => listed += 1,
             _ => {}
         }

@@ -70,10 +70,8 @@ fn page_vectors() {
                     for bank in 0..8u32 {
                         bench.put_f32(Space::Psum, 0, u64::from(bank) * 2048, &[3.0]);
                         let mut end = multiply(generation, 6, 1, 1, 1, 0xF, 0, 2);
-                        let at = TensorPattern::at(
-                            0x200_0000 + bank * 2048,
-                            &[(1, 1), (0, 1), (0, 1)],
-                        );
+                        let at =
+                            TensorPattern::at(0x200_0000 + bank * 2048, &[(1, 1), (0, 1), (0, 1)]);
                         end.set_tensor(f::s3d3_mm::DST, &at).unwrap();
                         bench.run(&end).unwrap();
                         let got = bench.get_f32(Space::Psum, 0, u64::from(bank) * 2048, 1);

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use isa_common::{hex_bytes, load, report};
 use serde_json::Value;
-use tpbemu::isa::{Engine, Generation, Inst, RawEvents, enums, f, op, opcode_table, struct_by_name};
+use tpbemu::isa::{
+    Engine, Generation, Inst, RawEvents, enums, f, op, opcode_table, struct_by_name,
+};
 use tpbemu::isa::{Layout, stream::v1_join};
 use tpbemu::machine::fault::{PcBounds, block_id, floating_point_code};
 use tpbemu::machine::{self, MachineConfig, Options, RunResult, scalar};
@@ -31,10 +33,14 @@ fn run(p: Program) -> RunResult {
 
 fn elsewhere(op: &str) -> Option<&'static str> {
     Some(match op {
-        "seq_dispatch" | "seq_dispatch_census" | "pe_dispatch_chain" | "pool_kernel_table_count" => {
-            "table addresses inside one vendor firmware image"
-        }
-        "iram_cache_exponent" | "iram_cache_geometry" | "rer_address" | "window_register_address" => {
+        "seq_dispatch"
+        | "seq_dispatch_census"
+        | "pe_dispatch_chain"
+        | "pool_kernel_table_count" => "table addresses inside one vendor firmware image",
+        "iram_cache_exponent"
+        | "iram_cache_geometry"
+        | "rer_address"
+        | "window_register_address" => {
             "firmware caches and host-visible registers: no effect on a program"
         }
         "const16_pair" => "Xtensa code: tests of the Q7 cores",
@@ -63,20 +69,28 @@ fn sync_vector(v: &Value) {
             let inst = Inst::new(Generation::V2, word(&bytes));
             let raw = inst.events();
             events_of(x, raw);
-            assert_eq!(enums::WAIT_MODE.name_of(raw.wait_mode.into()), x["wait_mode_name"].as_str());
-            assert_eq!(enums::UPDATE_MODE.name_of(raw.update_mode.into()), x["update_mode_name"].as_str());
+            assert_eq!(
+                enums::WAIT_MODE.name_of(raw.wait_mode.into()),
+                x["wait_mode_name"].as_str()
+            );
+            assert_eq!(
+                enums::UPDATE_MODE.name_of(raw.update_mode.into()),
+                x["update_mode_name"].as_str()
+            );
             let sync = Sync::decode(Generation::V2, false, &raw).unwrap();
             let printed = format!("{} {}", sync.waits[0], sync.updates[0]);
             assert_eq!(printed, x["printed"].as_str().unwrap());
         }
         "decode_header" => {
-            let inst = Inst::new(Generation::V2, word(&hex_bytes(i["bytes_hex"].as_str().unwrap())));
+            let inst =
+                Inst::new(Generation::V2, word(&hex_bytes(i["bytes_hex"].as_str().unwrap())));
             assert_eq!(u64::from(inst.opcode()), number(&x["opcode"]));
             let rest = [1, 2, 3].map(|b| u64::from(inst.bytes[b]));
             assert_eq!(rest, ["inst_word_len", "debug_cmd", "debug_hint"].map(|k| number(&x[k])));
         }
         "decode_instruction" => {
-            let inst = Inst::new(Generation::V2, word(&hex_bytes(i["bytes_hex"].as_str().unwrap())));
+            let inst =
+                Inst::new(Generation::V2, word(&hex_bytes(i["bytes_hex"].as_str().unwrap())));
             assert_eq!(u64::from(inst.opcode()), number(&x["opcode"]));
             events_of(&x["events"], inst.events());
             // the enum of v2 spells two pseudo names without the second underscore
@@ -130,7 +144,10 @@ fn sync_vector(v: &Value) {
             let mut p = Program::new(Generation::V3);
             p.stream_mut(Engine::Sp).words.push(inst.bytes);
             let r = run(p);
-            assert_eq!(u64::from(r.machine.sync_state().value(SyncId::Semaphore(9)).unwrap()), amount);
+            assert_eq!(
+                u64::from(r.machine.sync_state().value(SyncId::Semaphore(9)).unwrap()),
+                amount
+            );
         }
         "encode_opcode_words" => {
             for (name, value) in x.as_object().unwrap() {
@@ -241,16 +258,14 @@ fn program_order() {
     let pool = [
         trigger("q_gradient_in", (0, 0)),
         trigger("q_gradient_out", (4, 22)),
-        events(op::EVENT_SEMAPHORE, RawEvents { wait_mode: 4, wait_idx: 11, ..RawEvents::default() }),
+        events(
+            op::EVENT_SEMAPHORE,
+            RawEvents { wait_mode: 4, wait_idx: 11, ..RawEvents::default() },
+        ),
     ];
     p.stream_mut(Engine::Pool).words.extend(pool);
-    let collective = RawEvents {
-        wait_mode: 4,
-        wait_idx: 10,
-        update_mode: 0x13,
-        update_idx: 22,
-        value: 0,
-    };
+    let collective =
+        RawEvents { wait_mode: 4, wait_idx: 10, update_mode: 0x13, update_idx: 22, value: 0 };
     p.stream_mut(Engine::Pe).words.push(events(op::NOP, collective));
     let order = tpbemu::trace::tee::Shared::new(Vec::new());
     let config = Arc::new(MachineConfig::builtin(g));
@@ -384,7 +399,8 @@ fn seq_vector(v: &Value) {
 /// Descriptors of the runtime's builders, and what the builder's name says they do.
 fn descriptor(v: &Value, i: &Value, x: &Value) {
     let branch = v["op"] == "branch_descriptor";
-    let mut inst = Inst::empty(Generation::V3, if branch { op::COMPARE_BRANCH } else { op::ALU_OP });
+    let mut inst =
+        Inst::empty(Generation::V3, if branch { op::COMPARE_BRANCH } else { op::ALU_OP });
     inst.bytes[12..16].copy_from_slice(&(number(&i["u32@0x0C"]) as u32).to_le_bytes());
     let mut registers = [0u32; 64];
     if branch {

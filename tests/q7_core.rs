@@ -18,8 +18,11 @@ fn load(source: &str, config: CoreConfig) -> Core {
     let assembly = assemble("test.s", source, &options).expect("assembles");
     let mut core = Core::new(config, 3);
     for section in &assembly.sections {
-        let (memory, base) =
-            if section.address < DRAM_BASE { (&mut core.iram, 0) } else { (&mut core.dram, DRAM_BASE) };
+        let (memory, base) = if section.address < DRAM_BASE {
+            (&mut core.iram, 0)
+        } else {
+            (&mut core.dram, DRAM_BASE)
+        };
         let at = (section.address - base) as usize;
         memory[at..at + section.bytes.len()].copy_from_slice(&section.bytes);
     }
@@ -100,8 +103,7 @@ bad:    ill";
 
 #[test]
 fn special_registers() {
-    let core = run(
-        "rsr.prid a2
+    let core = run("rsr.prid a2
         movi a3, 0x1234
         wsr.misc0 a3
         rsr.misc0 a4
@@ -116,9 +118,11 @@ fn special_registers() {
         rsr.ccount a10
         rsr.ccount a11
         wsr.prid a3
-        rsr.prid a12",
+        rsr.prid a12");
+    assert_eq!(
+        (core.a(2), core.a(4), core.a(6), core.a(7), core.a(9)),
+        (3, 0x1234, 7, 0x1234, 0x7f)
     );
-    assert_eq!((core.a(2), core.a(4), core.a(6), core.a(7), core.a(9)), (3, 0x1234, 7, 0x1234, 0x7f));
     assert!(core.a(11) > core.a(10));
     assert_eq!(core.a(12), 3);
 }
@@ -174,8 +178,7 @@ fn slots_read_the_old_state() {
 #[test]
 fn self_modifying_code_is_decoded_again() {
     // The second round runs `addi a2, a2, 5` where the first ran `addi a2, a2, 1`.
-    let core = run(
-        "movi a2, 0
+    let core = run("movi a2, 0
         movi a4, 2
         movi a5, patch
         movi a6, 5
@@ -184,15 +187,13 @@ fn self_modifying_code_is_decoded_again() {
 patch:  addi a2, a2, 1
         s8i a6, a5, 2
         addi a4, a4, -1
-        bnez a4, 0b",
-    );
+        bnez a4, 0b");
     assert_eq!(core.a(2), 6);
 }
 
 #[test]
 fn loops_and_their_limits() {
-    let core = run(
-        "movi a2, 5
+    let core = run("movi a2, 5
         movi a3, 0
         loop a2, 1f
         addi a3, a3, 1
@@ -203,8 +204,7 @@ fn loops_and_their_limits() {
 2:      movi a6, -4
         loopgtz a6, 3f
         movi a5, 2
-3:      rsr.lcount a7",
-    );
+3:      rsr.lcount a7");
     assert_eq!((core.a(3), core.a(5)), (5, 9));
 }
 
@@ -294,10 +294,17 @@ fn unaligned_streams_copy_any_range() {
                 core.set_a(5, (length / 64) as u32);
                 assert_eq!(core.run(&mut NoBus, LIMIT), Stop::Halted);
                 let start = 0x4040 + to;
-                assert_eq!(core.dram[start..start + length], bytes[from..from + length], "{from} {to} {length}");
+                assert_eq!(
+                    core.dram[start..start + length],
+                    bytes[from..from + length],
+                    "{from} {to} {length}"
+                );
                 let before = core.dram[0x4000..start].iter().all(|&b| b == canary);
                 let after = core.dram[start + length..0x5000].iter().all(|&b| b == canary);
-                assert!(before && after, "{from} {to} {length}: bytes outside the stream were touched");
+                assert!(
+                    before && after,
+                    "{from} {to} {length}: bytes outside the stream were touched"
+                );
             }
         }
     }
@@ -334,7 +341,8 @@ fn predicated_stores_write_only_their_lanes() {
 /// Golden vectors of loads and stores.
 #[test]
 fn golden_load_store_vectors() {
-    let vectors: Vec<Value> = serde_json::from_str(include_str!("golden/golden_q7_encoding.json")).unwrap();
+    let vectors: Vec<Value> =
+        serde_json::from_str(include_str!("golden/golden_q7_encoding.json")).unwrap();
     let mut ran = 0;
     let number = |value: &Value| match value {
         Value::String(s) => i64::from_str_radix(s.trim_start_matches("0x"), 16).unwrap(),
@@ -382,7 +390,8 @@ fn golden_load_store_vectors() {
             "sel_2nx8_align_crosscheck" => {
                 let align = number(&inputs["align"]) as usize;
                 let stream: Vec<u8> = (0..128).collect();
-                let (carry, row) = (stream[..64].try_into().unwrap(), stream[64..].try_into().unwrap());
+                let (carry, row) =
+                    (stream[..64].try_into().unwrap(), stream[64..].try_into().unwrap());
                 assert_eq!(align_window(carry, row, align)[..], stream[align..align + 64]);
             }
             "sav_merge" => {
@@ -439,7 +448,8 @@ fn cycles(source: &str) -> u64 {
 fn latencies_follow_the_pages() {
     let base = "movi a2, 0x80000\nnop\nnop\nnop\nnop\nnop\nnop\nnop\nnop\n";
     let pair = |first: &str, second: &str| {
-        cycles(&format!("{base}{first}\n{second}")) as i64 - cycles(&format!("{base}{first}\nnop")) as i64
+        cycles(&format!("{base}{first}\n{second}")) as i64
+            - cycles(&format!("{base}{first}\nnop")) as i64
     };
     // Scalar: a load to an adder stalls once, a multiply twice, the adder not at all.
     assert_eq!(pair("l32i a3, a2, 0", "add a4, a3, a3"), 1);
@@ -455,16 +465,11 @@ fn latencies_follow_the_pages() {
     // Vector: issue distances 1, 2 and 3; a load may be used in the next bundle.
     assert_eq!(apart(&vector("ivp_addnx16 v1, v2, v3"), &vector("ivp_addnx16 v4, v1, v1")), 1);
     assert_eq!(apart(&vector("ivp_raddnx16 v1, v2"), &vector("ivp_addnx16 v4, v1, v1")), 2);
-    assert_eq!(
-        apart(&fma("ivp_mulan_2xf32 v1, v2, v3"), &fma("ivp_addn_2xf32 v4, v1, v1")),
-        3
-    );
-    assert_eq!(
-        apart("{ ivp_lv2nx8_i v1, a2, 0; nop }", &vector("ivp_add2nx8 v4, v1, v1")),
-        1
-    );
+    assert_eq!(apart(&fma("ivp_mulan_2xf32 v1, v2, v3"), &fma("ivp_addn_2xf32 v4, v1, v1")), 3);
+    assert_eq!(apart("{ ivp_lv2nx8_i v1, a2, 0; nop }", &vector("ivp_add2nx8 v4, v1, v1")), 1);
     // A taken branch costs its bubble, a zero-overhead loop nothing.
-    let branch = cycles("movi a2, 1\nbnez a2, 1f\n1: nop") - cycles("movi a2, 0\nbnez a2, 1f\n1: nop");
+    let branch =
+        cycles("movi a2, 1\nbnez a2, 1f\n1: nop") - cycles("movi a2, 0\nbnez a2, 1f\n1: nop");
     assert_eq!(branch, 6);
     let looped = |n: u32| cycles(&format!("movi a3, {n}\nloop a3, 1f\nnop\nnop\n1: nop"));
     assert_eq!(looped(101) - looped(1), 200);
@@ -484,7 +489,11 @@ fn every_slot_operation_joins_its_meaning() {
                 }
                 let bytes = &word.to_le_bytes()[..usize::from(format.length)];
                 let bundle = codec::decode(bytes, 0, codec::Options::OWN).unwrap();
-                assert!(bundle.ops.iter().any(|op| op.row.mnemonic == row.mnemonic), "{}", row.mnemonic);
+                assert!(
+                    bundle.ops.iter().any(|op| op.row.mnemonic == row.mnemonic),
+                    "{}",
+                    row.mnemonic
+                );
                 let mut core = Core::new(CoreConfig::v3(), 0);
                 core.iram[..bytes.len()].copy_from_slice(bytes);
                 for n in 0..16 {

@@ -83,6 +83,13 @@ impl Bench {
                 }
                 (File::Ar | File::Br, Access::W) => 7,
                 (File::Ar | File::Br | File::Imm(_), _) => *scalars.next().unwrap(),
+                // The accumulator is made of the three vectors.
+                (File::Wvec, Access::R) => {
+                    for (bytes, v) in regs.wvec[2].bytes_mut().chunks_mut(64).zip(&inputs.vecs) {
+                        bytes.copy_from_slice(v.bytes());
+                    }
+                    2
+                }
                 (File::Pr | File::Wvec, _) => 0,
             };
         }

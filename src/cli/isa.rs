@@ -20,6 +20,9 @@ pub struct IsaArgs {
     /// byte (MATMUL_FLAGS), a rule, or `structs`, `enums`, `rules`, `sp` for the lists. The
     /// opcode list if left out.
     query: Option<String>,
+    /// Print how far the emulator is with each opcode.
+    #[arg(long)]
+    coverage: bool,
 }
 
 /// Runs the subcommand.
@@ -27,6 +30,9 @@ pub struct IsaArgs {
 /// # Errors
 /// The query names nothing.
 pub fn run(args: &IsaArgs) -> Result<()> {
+    if args.coverage {
+        return super::print(&crate::machine::coverage::text(args.generation));
+    }
     super::print(&answer(args.generation, args.query.as_deref())?)
 }
 

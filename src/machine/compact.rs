@@ -24,7 +24,6 @@ const MICRO: usize = 4;
 const LOGICAL_AND: u8 = 0x50;
 const BITWISE_XOR: u8 = 0x57;
 
-
 type Registers = [u32; 64];
 
 /// Executes the micro-operations of the word at `pc`; returns the target of a taken branch, which

@@ -52,6 +52,14 @@ pub fn is_control(generation: Generation, byte: u8) -> bool {
     )
 }
 
+/// What the sources lack about a control opcode: the fact, and the page where it should be.
+pub fn missing(generation: Generation, byte: u8) -> Option<(&'static str, &'static str)> {
+    (generation != Generation::V1 && byte == op::MOVE_SHAPE).then_some((
+        "the layout of its 32 data bytes and of shape_registers",
+        "firmware/kernels/move-dtype",
+    ))
+}
+
 /// What a control instruction asks of the sequencer.
 struct Done {
     /// Next word; `None` is the following one.
@@ -194,7 +202,6 @@ impl Machine {
                 self.store_scalar(s, pc, address, data, size)?;
             }
             op::MOVE => self.move_registers(s, inst)?,
-            op::MOVE_SHAPE => return Err(move_shape_gap()),
             op::ALU_OP => super::scalar::alu_op(&mut self.streams[s].registers, inst)?,
             op::COMPARE_BRANCH => {
                 let len = self.image.words[s].len();
@@ -208,7 +215,14 @@ impl Machine {
             op::COMPACT_CONTROL_INST => {
                 done.next = super::compact::execute(self, s, pc, inst)?;
             }
-            other => return Err(Error::internal(format!("control opcode {other:#04x}"))),
+            other => {
+                return Err(match missing(inst.generation, other) {
+                    Some((fact, page)) => {
+                        Error::missing_spec(format!("{other:#04x}: {fact}"), page)
+                    }
+                    None => Error::internal(format!("control opcode {other:#04x}")),
+                });
+            }
         }
         Ok(done)
     }
@@ -452,13 +466,6 @@ struct Window {
     dtype: Dtype,
     size: usize,
     addresses: SmallVec<[u64; 32]>,
-}
-
-fn move_shape_gap() -> Error {
-    Error::missing_spec(
-        "MOVE_SHAPE 0xb2: the layout of its 32 data bytes and of shape_registers",
-        "firmware/kernels/move-dtype",
-    )
 }
 
 /// Value of a register specifier: R0..R63, or 128/129 for the low and high word of the address of

@@ -9,6 +9,7 @@ pub mod agenda;
 mod compact;
 pub mod config;
 mod control;
+pub mod coverage;
 mod deadlock;
 pub mod dma;
 pub mod executor;

@@ -507,7 +507,7 @@ impl Machine {
         at.stream = Some(s.engine.to_string());
         at.cycle = Some(self.now / self.time.period(s.engine));
         if let Some(word) = self.image.words[stream].get(pc) {
-            at.disassembly = Some(super::image::disassemble(&word.inst));
+            at.disassembly = Some(self.with_names(&super::image::disassemble(&word.inst)));
             at.source =
                 self.program.stream(s.engine).and_then(|p| self.program.source_of(p.line(pc)));
         }
@@ -530,7 +530,7 @@ impl Machine {
             Some(e) => e.to_string(),
             None => self.image.queues[stream - ENGINE_STREAMS].clone(),
         };
-        self.notes.push(format!("{name} pc {pc}: {text}"));
+        self.notes.push(self.with_names(&format!("{name} pc {pc}: {text}")));
     }
 
     pub(super) fn record(&mut self, record: &Record) {
@@ -1018,6 +1018,9 @@ impl Machine {
                 .help("initialise the tensor, or write it before this instruction");
                 return self.placed(Err(error), place, pc);
             }
+            if let Some(region) = &work.opens {
+                validity.mark(region);
+            }
         }
         if self.options.timing_only && !work.needs_outcome {
             return Ok(crate::engine::Outcome::default());
@@ -1085,7 +1088,22 @@ impl Machine {
 
     fn deadlock(&mut self) -> Option<Error> {
         let stuck = self.streams.iter().any(|s| s.state == RunState::Running);
-        stuck.then(|| super::deadlock::report(self))
+        stuck.then(|| {
+            let mut error = super::deadlock::report(self);
+            error.message = self.with_names(&error.message);
+            error
+        })
+    }
+
+    /// `text` with the program's names of events and semaphores in place of their numbers.
+    fn with_names(&self, text: &str) -> String {
+        let mut out = text.to_string();
+        for (letter, names) in [('S', &self.program.semaphores), ('E', &self.program.events)] {
+            for (name, number) in names {
+                out = out.replace(&format!("${letter}[{number}]"), &format!("${letter}[{name}]"));
+            }
+        }
+        out
     }
 }
 

@@ -72,9 +72,13 @@ fn integer_op(op: u8, a: u64, b: u64, dtype: Dtype) -> Result<u64> {
         0x04 | 0xC4 => x + y,
         0x05 | 0xC6 => x - y,
         0x06 | 0xC5 => x.wrapping_mul(y),
-        0x07 | 0xC7 | 0xDC if y == 0 => return Err(device_fault(DIVISION_BY_ZERO, "integer division by zero")),
+        0x07 | 0xC7 | 0xDC if y == 0 => {
+            return Err(device_fault(DIVISION_BY_ZERO, "integer division by zero"));
+        }
         0x07 | 0xC7 | 0xDC => x / y,
-        0x1B | 0xC8 | 0xDD if y == 0 => return Err(device_fault(DIVISION_BY_ZERO, "integer division by zero")),
+        0x1B | 0xC8 | 0xDD if y == 0 => {
+            return Err(device_fault(DIVISION_BY_ZERO, "integer division by zero"));
+        }
         0x1B | 0xC8 | 0xDD => x % y,
         0x08 | 0xCF | 0xD5 => x.max(y),
         0x09 | 0xD0 | 0xD6 => x.min(y),

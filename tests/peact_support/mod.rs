@@ -10,7 +10,8 @@ use tpbemu::memory::Space;
 #[derive(Deserialize)]
 pub struct Case {
     pub name: String,
-    pub gen: String,
+    #[serde(rename = "gen")]
+    pub generation: String,
     pub put: Vec<Bytes>,
     pub insts: Vec<Instruction>,
     pub expect: Vec<Bytes>,
@@ -27,7 +28,18 @@ pub struct Bytes {
     pub space: String,
     pub partition: u32,
     pub byte: u64,
+    /// Consecutive partitions, which share `hex` evenly.
+    pub count: u32,
     pub hex: String,
+}
+
+impl Bytes {
+    /// (partition, bytes) of each row.
+    fn rows(&self) -> Vec<(u32, Vec<u8>)> {
+        let all = unhex(&self.hex);
+        let len = all.len() / self.count as usize;
+        (self.partition..).zip(all.chunks_exact(len).map(<[u8]>::to_vec)).collect()
+    }
 }
 
 #[derive(Deserialize)]
@@ -39,6 +51,9 @@ pub struct Instruction {
     pub floats: BTreeMap<String, f32>,
     #[serde(default)]
     pub patterns: BTreeMap<String, Shape>,
+    /// Fields as bytes.
+    #[serde(default)]
+    pub raw: BTreeMap<String, String>,
     #[serde(default)]
     pub registers: BTreeMap<usize, u32>,
 }
@@ -68,6 +83,11 @@ impl Instruction {
         for (name, value) in &self.floats {
             let at = usize::from(field(&inst, name).offset);
             inst.bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        }
+        for (name, hex) in &self.raw {
+            let at = usize::from(field(&inst, name).offset);
+            let bytes = unhex(hex);
+            inst.bytes[at..at + bytes.len()].copy_from_slice(&bytes);
         }
         for (name, shape) in &self.patterns {
             let d = field(&inst, name);
@@ -101,11 +121,13 @@ fn unhex(hex: &str) -> Vec<u8> {
 pub fn run(case: &Case, engine: Engine) -> Result<(), String> {
     let generation = Generation::ALL
         .into_iter()
-        .find(|g| g.to_string() == case.gen)
-        .ok_or_else(|| format!("generation {}", case.gen))?;
+        .find(|g| g.to_string() == case.generation)
+        .ok_or_else(|| format!("generation {}", case.generation))?;
     let mut bench = Bench::new(generation, engine);
     for b in &case.put {
-        bench.put(space(&b.space), b.partition, b.byte, &unhex(&b.hex));
+        for (partition, bytes) in b.rows() {
+            bench.put(space(&b.space), partition, b.byte, &bytes);
+        }
     }
     for (i, instruction) in case.insts.iter().enumerate() {
         for (r, v) in &instruction.registers {
@@ -126,9 +148,10 @@ pub fn run(case: &Case, engine: Engine) -> Result<(), String> {
             (Ok(_), _) => {}
         }
     }
-    for b in &case.expect {
-        let want = unhex(&b.hex);
-        let got = bench.get(space(&b.space), b.partition, b.byte, want.len() as u64);
+    for (b, (partition, want)) in
+        case.expect.iter().flat_map(|b| b.rows().into_iter().map(move |row| (b, row)))
+    {
+        let got = bench.get(space(&b.space), partition, b.byte, want.len() as u64);
         let same = got == want
             || case.tolerance > 0.0
                 && got.chunks_exact(4).zip(want.chunks_exact(4)).all(|(g, w)| {
@@ -140,7 +163,7 @@ pub fn run(case: &Case, engine: Engine) -> Result<(), String> {
             return Err(format!(
                 "{} partition {} byte {:#x}:\n got  {}\n want {}",
                 b.space,
-                b.partition,
+                partition,
                 b.byte,
                 hex(&got),
                 hex(&want)
@@ -164,5 +187,11 @@ pub fn run_all(json: &str, engine: Engine) {
         }
     }
     println!("{} run, 0 listed as not executable", cases.len());
-    assert!(failed.is_empty(), "{} of {} failed:\n{}", failed.len(), cases.len(), failed.join("\n"));
+    assert!(
+        failed.is_empty(),
+        "{} of {} failed:\n{}",
+        failed.len(),
+        cases.len(),
+        failed.join("\n")
+    );
 }

@@ -109,7 +109,7 @@ impl SplitMix {
     }
 }
 
-/// Output bytes in the order vec, vec2, vbool, ar, pr, fs, flags; absent parts are left out.
+/// Output bytes in the order vec, vec2, wide, vbool, ar, pr, fs, flags; absent parts are left out.
 fn image(def: &OpDef, bench: &Bench) -> Vec<u8> {
     let w = &def.writes;
     let mut bytes = Vec::with_capacity(160);
@@ -118,6 +118,9 @@ fn image(def: &OpDef, bench: &Bench) -> Vec<u8> {
     }
     if w.vec2 != NONE {
         bytes.extend_from_slice(bench.second().bytes());
+    }
+    if w.wvec != NONE {
+        bytes.extend_from_slice(bench.regs.wvec[0].bytes());
     }
     if w.vbool != NONE {
         bytes.extend_from_slice(&bench.vbool().to_le_bytes());

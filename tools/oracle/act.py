@@ -42,8 +42,9 @@ def hexed(a):
 
 
 def put(space, partition, byte, rows):
-    return [{"space": space, "partition": partition + i, "byte": byte, "hex": hexed(r)}
-            for i, r in enumerate(rows)]
+    """One row of bytes for each of some consecutive partitions."""
+    return [{"space": space, "partition": partition, "byte": byte, "count": len(rows),
+             "hex": "".join(hexed(r) for r in rows)}]
 
 
 def to_f32(fraction):

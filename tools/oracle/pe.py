@@ -53,10 +53,9 @@ def hexed(array):
 
 
 def put(space, partition, byte, rows):
-    return [
-        {"space": space, "partition": partition + i, "byte": byte, "hex": hexed(row)}
-        for i, row in enumerate(rows)
-    ]
+    """One row of bytes for each of some consecutive partitions."""
+    return [{"space": space, "partition": partition, "byte": byte, "count": len(rows),
+             "hex": "".join(hexed(r) for r in rows)}]
 
 
 def values(code, shape, special=False):
@@ -406,6 +405,196 @@ def quantised():
 
 
 quantised()
+
+
+def double_row():
+    """Two contraction rows in each partition: [row][2][column], 8-bit operands."""
+    for wcode, xcode in ((FP8E4, FP8E4), (FP8E5, FP8E4)):
+        rows, cols, n = 12, 5, 6
+        w, x = values(wcode, (rows, 2, cols)), values(xcode, (rows, 2, n))
+        out = product(f32(w).reshape(2 * rows, cols), f32(x).reshape(2 * rows, n))
+        add(f"double row {wcode} x {xcode}", "v3",
+            put("sbuf", 0, 0, w[:, :, ::-1].reshape(rows, -1)) + put("sbuf", 0, 64, x.reshape(rows, -1)),
+            [ldweights("v3", wcode, 0, 0, rows, cols, extra={"perf_opt": 1},
+                       dims=[[1, cols], [cols, 2], [0, 1]]),
+             matmul("v3", xcode, 0, 64, rows, cols, n, 0, 0, extra={"perf_opt": 1},
+                    src_dims=[[1, n], [n, 2], [0, 1]])],
+            put("psum", 0, 0, out))
+    add("double row of bf16", "v3", [],
+        [ldweights("v3", BF16, 0, 0, 4, 4, extra={"perf_opt": 1})], [], error="perf_opt")
+    add("double row data on single weights", "v3", [],
+        [ldweights("v3", FP8E4, 0, 0, rows, cols),
+         matmul("v3", FP8E4, 0, 64, rows, cols, n, 0, 0, extra={"perf_opt": 1},
+                src_dims=[[1, n], [n, 2], [0, 1]])], [], error="matmul_perf_mode")
+
+
+double_row()
+
+
+def sparse():
+    """Each cell picks row group tag >> 2, map tag & 3 of its row position."""
+    gen, cols, n = "v3", 6, 4
+    for rows, row_grp, base, force, maps in ((128, 0xF, 0, 0, 4), (64, 0x3, 0, 0, 3), (64, 0xC, 64, 8, 2),
+                                             (32, 0x2, 32, 4, 4)):
+        w = values(BF16, (rows, cols))
+        x = values(BF16, (rows, maps, n))
+        top = rows // 32
+        tags = (rng.integers(0, top, (rows, 128)) << 2) | rng.integers(0, maps, (rows, 128))
+        seen = tags | force
+        packed = np.zeros((rows, 32), np.uint16)
+        for i in range(32):
+            for nibble in range(4):
+                packed[:, i] |= (tags[:, 127 - (4 * i + nibble)] << (4 * nibble)).astype(np.uint16)
+        out = np.zeros((cols, n), np.float32)
+        for c in range(cols):
+            for r in range(rows):
+                row = (base + r) % 32 + 32 * (seen[r, c] >> 2) - base
+                xv = f32(x)[row, seen[r, c] & 3]
+                out[c] = (out[c] + (f32(w)[r, c] * xv).astype(np.float32)).astype(np.float32)
+        flat = {"num_active_rows": rows, "row_grp": row_grp, "col_grp": 0xF}
+        tagged = {"op": "LDTAGS", "fields": dict(flat, in_dtype=U16, force_tag_bits=force),
+                  "patterns": {"src": {"addr": sbuf(gen, base, 2048), "dims": [[1, 32], [0, 1], [0, 1]]}}}
+        mm = {"op": "MATMUL_SPARSE", "fields": dict(flat, in_dtype=BF16, num_active_cols=cols,
+                                                    psum_accumulate_flags=SINGLE),
+              "patterns": {"src": {"addr": sbuf(gen, base, 512), "dims": [[1, n], [0, 1], [0, 1], [n, maps]]},
+                           "dst": {"addr": psum(gen, 0, 0), "dims": [[1, n], [0, 1], [0, 1]]}}}
+        puts = (put("sbuf", base, 0, w) + put("sbuf", base, 512, x.reshape(rows, -1))
+                + put("sbuf", base, 2048, packed))
+        load = ldweights(gen, BF16, base, 0, rows, cols, row_grp)
+        add(f"sparse, {rows} rows from {base}, {maps} maps", gen, puts, [load, tagged, mm],
+            put("psum", 0, 0, out))
+    add("sparse without tags", gen, puts, [load, mm], [], error="tags_loaded")
+    bad = json.loads(json.dumps(tagged))
+    bad["fields"]["force_tag_bits"] = 3
+    add("forced bits that do not exist", gen, puts, [bad], [], error="force_tag_bits")
+    # Weights and tags in one word (v4).
+    rows, maps = 32, 4
+    w, x = values(FP16, (rows, cols)), values(FP16, (rows, maps, n))
+    tags = rng.integers(0, maps, (rows, cols))
+    words = w.view(np.uint16).astype(np.uint32) | (tags << 16).astype(np.uint32)
+    out = np.zeros((cols, n), np.float32)
+    for c in range(cols):
+        for r in range(rows):
+            xv = f32(x)[r, tags[r, c]]
+            out[c] = (out[c] + (f32(w)[r, c] * xv).astype(np.float32)).astype(np.float32)
+    mm = {"op": "MATMUL_SPARSE", "fields": {"num_active_rows": rows, "row_grp": 1, "col_grp": 0xF,
+                                            "in_dtype": FP16, "num_active_cols": cols,
+                                            "psum_accumulate_flags": SINGLE},
+          "patterns": {"src": {"addr": sbuf("v4", 0, 512), "dims": [[1, n], [0, 1], [0, 1], [n, maps]]},
+                       "dst": {"addr": psum("v4", 0, 0), "dims": [[1, n], [0, 1], [0, 1]]}}}
+    add("weights with tags", "v4", put("sbuf", 0, 0, words) + put("sbuf", 0, 512, x.reshape(rows, -1)),
+        [ldweights("v4", FP16, 0, 0, rows, cols, 0x1, extra={"flags": 1},
+                   dims=[[-1, cols], [0, 1], [0, 1]]), mm], put("psum", 0, 0, out))
+    cases[-1]["insts"][0]["patterns"]["src"]["addr"] = 4 * (cols - 1)
+
+
+sparse()
+
+
+def mx():
+    """Blocks of 8 rows by 4 elements share a scale byte; the step counts words."""
+    formats = {FP8E4: (ml_dtypes.float8_e4m3fn, 4), FP8E5: (ml_dtypes.float8_e5m2, 4),
+               0x10: (ml_dtypes.float4_e2m1fn, 2)}
+    for gen, wcode, xcode in (("v4", FP8E4, FP8E4), ("v4", FP8E5, FP8E4), ("v4", 0x10, 0x10),
+                              ("v4+", FP8E4, FP8E4)):
+        for rows, row_grp in ((32, 0x1), (64, 0xC)):
+            base, cols, n = {0x1: 0, 0xC: 64}[row_grp], 5, 6
+            operand = {}
+            for name, code, width in (("w", wcode, cols), ("x", xcode, n)):
+                kind, word = formats[code]
+                e = (rng.standard_normal((rows, width, 4)) * 3).astype(np.float32).astype(kind)
+                scale = rng.integers(120, 135, (rows // 8, width)).astype(np.uint8)
+                if word == 4:
+                    packed = e.view(np.uint8).reshape(rows, -1)
+                else:
+                    codes = e.view(np.uint8).reshape(rows, width, 2, 2)
+                    packed = (codes[..., 0] | codes[..., 1] << 4).astype(np.uint8).reshape(rows, -1)
+                value = e.astype(np.float32) * 2.0 ** (scale.repeat(8, 0)[:, :, None].astype(float) - 127)
+                operand[name] = (packed, scale, value.astype(np.float32), word)
+            w, x = operand["w"], operand["x"]
+            out = product(w[2].transpose(0, 2, 1).reshape(4 * rows, cols),
+                          x[2].transpose(0, 2, 1).reshape(4 * rows, n))
+            puts = put("sbuf", base, 0, w[0]) + put("sbuf", base, 256, x[0])
+            for scales, byte in ((w[1], 512), (x[1], 768)):
+                for g, row in enumerate(scales):
+                    # Four scale rows to a quadrant, from partition 4 of it on.
+                    puts += put("sbuf", base + g // 4 * 32 + g % 4 + 4, byte, [row])
+            def pattern(data, scale, num, step):
+                raw = np.zeros(16, np.uint8)
+                raw[0:4] = np.array([data], np.uint32).view(np.uint8)
+                raw[4:8] = np.array([scale], np.uint32).view(np.uint8)
+                raw[8:10] = np.array([num], np.uint16).view(np.uint8)
+                raw[10], raw[11] = step & 0xFF, 4
+                return raw.tobytes().hex()
+            flat = {"num_active_rows": rows, "num_active_cols": cols, "row_grp": row_grp, "col_grp": 0xF}
+            lw = {"op": "LDWEIGHTS_MX", "fields": dict(flat, in_dtype=wcode), "raw": {
+                "src": pattern(sbuf(gen, base, w[3] * (cols - 1)), sbuf(gen, base, 512 + cols - 1),
+                               4 * cols, -1)}}
+            mm = {"op": "MATMUL_MX", "fields": dict(flat, in_dtype=xcode, psum_accumulate_flags=SINGLE),
+                  "raw": {"src": pattern(sbuf(gen, base, 256), sbuf(gen, base, 768), 4 * n, 1)},
+                  "patterns": {"dst": {"addr": psum(gen, 0, 0), "dims": [[1, n], [0, 1], [0, 1]]}}}
+            add(f"{gen} MX {wcode} x {xcode} {rows} rows", gen, puts, [lw, mm], put("psum", 0, 0, out))
+    plain = ldweights("v4", FP8E4, base, 0, rows, cols, row_grp)
+    add("MX data on plain weights", "v4", puts, [plain, mm], [], error="matmul_mx_weights")
+    bad = json.loads(json.dumps(lw))
+    bad["fields"]["in_dtype"] = BF16
+    add("MX of bf16", "v4", puts, [bad], [], error="is_valid_mx_dtype")
+
+
+mx()
+
+
+def seeds():
+    """States load by state and save by partition; rounding draws from them."""
+    gen = "v4"
+    words = rng.integers(1, 2**32, (16, 128), dtype=np.uint64).astype(np.uint32)
+    shape = {"num_active_rows": 16, "num_active_cols": 128, "identity_dtype": FP32}
+    load = {"op": "PE_MANAGE_SEED", "fields": dict(shape, mode=1),
+            "patterns": {"src_seed": {"addr": 0, "dims": [[1, 128], [0, 1]]}}}
+    save = {"op": "PE_MANAGE_SEED", "fields": dict(shape, mode=2),
+            "patterns": {"dst_seed": {"addr": 0x2000000, "dims": [[1, 2], [512, 8]]}}}
+    expect = []
+    for p in (0, 1, 127):
+        for s in range(16):
+            expect += put("psum", p, 2048 * (s // 2) + 4 * (s % 2), [words[s, p:p + 1]])
+    add("seeds loaded and saved", gen, put("sbuf", 0, 0, words), [load, save], expect)
+    add("seeds saved but never loaded", gen, [], [save], [], error="pe_seed_save")
+    # BF16 results round up or down by a draw: add 16 random bits below the kept ones, truncate.
+    rows, cols, n = 8, 3, 9
+    w, x = values(FP32, (rows, cols)), values(FP32, (rows, n))
+    p = product(w, x)
+    want = np.zeros((cols, n), np.uint16)
+    for c in range(cols):
+        state = [int(words[2 + parity, c]) for parity in range(2)]
+        for j in range(n):
+            s = state[j & 1]
+            bit = (s >> 31 ^ s >> 21 ^ s >> 1 ^ s) & 1
+            s = (s << 1 | bit) & 0xFFFFFFFF
+            state[j & 1] = s
+            bits = int(p[c, j].view(np.uint32))
+            want[c, j] = ((bits + (s & 0xFFFF)) & 0xFFFFFFFF) >> 16
+    add("stochastic rounding", gen, put("sbuf", 0, 0, words) + put("sbuf", 0, 1024, w) + put("sbuf", 0, 2048, x),
+        [load, ldweights(gen, FP32, 0, 1024, rows, cols, mode=HIGH),
+         matmul(gen, FP32, 0, 2048, rows, cols, n, 0, 2048, mode=HIGH, extra={"out_dtype": BF16})],
+        put("psum", 0, 2048, want))
+
+
+seeds()
+
+
+def converter():
+    fields = {"in_dtype": U16, "num_active_rows": 128, "num_active_cols": 128, "row_grp": 0xF,
+              "col_grp": 0xF}
+    load = {"op": "CONV_LUT_LOAD", "fields": fields,
+            "patterns": {"src": {"addr": 0, "dims": [[1, 16], [0, 1]]}}}
+    for gen in ("v4", "v5"):
+        add(f"{gen} converter table", gen, [], [load], [])
+    bad = json.loads(json.dumps(load))
+    bad["patterns"]["src"]["dims"] = [[1, 15], [0, 1]]
+    add("converter table of 15", "v4", [], [bad], [], error="convlut_elements")
+
+
+converter()
 
 OUT.parent.mkdir(parents=True, exist_ok=True)
 OUT.write_text("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")

@@ -516,6 +516,22 @@ def moves():
         "pr": struct.unpack("<8Q", c.vecs[0])[c.scalars[0] % 8]})
     define("ivp_movpra32", lambda c: {"pr": signed(c.scalars[0], 32) & ((1 << 64) - 1)})
     define("ivp_addmod16u", lambda c: {"ar": (c.scalars[0] + c.scalars[1]) & 0xFFFF})
+    # The accumulator of a case is its three vectors, 32 lanes of 48 bits.
+    wide = lambda c: b"".join(c.vecs)
+    lanes48 = lambda c: [int.from_bytes(wide(c)[6 * k:6 * k + 6], "little") for k in range(32)]
+
+    def fixed(word0, s):
+        return ((word0 + (1 << (s - 1))) & 0x7FFFFFFF) >> s
+
+    define("ivp_packlnx48", lambda c: {"vec": vec(lanes48(c), 16)})
+    for letter, s in (("p", 10), ("q", 15)):
+        define("ivp_pack%snx48" % letter, lambda c, s=s: {
+            "vec": vec([fixed(a & 0xFFFFFFFF, s) for a in lanes48(c)], 16)})
+    define("ivp_packvrnx48", lambda c: {"vec": vec(
+        [sat((signed(a, 48) + (1 << min(c.scalars[0], 32) >> 1)) >> min(c.scalars[0], 32)) for a in lanes48(c)], 16)})
+    define("ivp_packvrnrnx48", lambda c: {"vec": vec(
+        [signed(a, 48) >> min(c.scalars[0], 32) for a in lanes48(c)], 16)})
+    define("ivp_movww", lambda c: {"wide": wide(c)})
     for z in ("", "z"):
         for name, hit in (("eq", lambda d, b: d == b), ("le", lambda d, b: d <= b)):
             for m in ("", "m"):

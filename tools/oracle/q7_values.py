@@ -76,8 +76,8 @@ def case(rng, index):
 
 
 def image(out):
-    """Output bytes in the order vec, vec2, vbool, ar, pr, fs, flags; parts that the op lacks are absent."""
-    parts = [out[k] for k in ("vec", "vec2") if k in out]
+    """Output bytes in the order vec, vec2, wide, vbool, ar, pr, fs, flags; parts that the op lacks are absent."""
+    parts = [out[k] for k in ("vec", "vec2", "wide") if k in out]
     if "vbool" in out:
         parts.append(struct.pack("<Q", out["vbool"]))
     if "ar" in out:

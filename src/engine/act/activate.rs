@@ -32,7 +32,10 @@ impl Accumulate {
             a::ZERO_ACCUMULATE => Accumulate::ZeroAdd,
             a::LOAD_ACCUMULATE => Accumulate::LoadAdd,
             other => {
-                return Err(Error::illegal("accumulator_cmd", format!("accumulator command {other}")));
+                return Err(Error::illegal(
+                    "accumulator_cmd",
+                    format!("accumulator command {other}"),
+                ));
             }
         })
     }
@@ -123,7 +126,10 @@ pub(super) fn activate_quantize(env: &Env<'_>) -> Result<Prepared> {
     let input = match Dtype::from_code(env.generation(), in_code)? {
         d @ (Dtype::Fp32 | Dtype::Int32) => d,
         other => {
-            return Err(Error::illegal("aq_in_dtype", format!("{} is not quantised", other.name())));
+            return Err(Error::illegal(
+                "aq_in_dtype",
+                format!("{} is not quantised", other.name()),
+            ));
         }
     };
     let src = Operand::new(env, a::SRC, input, channels)?;

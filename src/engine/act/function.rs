@@ -47,16 +47,22 @@ impl Function {
 
 /// scale * x + bias for a whole row, rounded once as [`affine`] does.
 pub(super) fn affine_row(values: &mut [f32], scale: f32, bias: f32) {
-    // With one of them neutral a plain operation has the same single rounding.
-    if (scale == 1.0 || bias == 0.0) && scale.is_finite() && bias.is_finite() {
+    let canonical = |y: f32| if y.is_nan() { crate::numeric::CANONICAL_NAN } else { y };
+    // With a neutral scale or bias a plain operation has the same single rounding.
+    if scale == 1.0 {
         for x in values {
-            let y = *x * scale + bias;
-            *x = if y.is_nan() { crate::numeric::CANONICAL_NAN } else { y };
+            *x = canonical(*x + bias);
         }
-        return;
-    }
-    for x in values {
-        *x = affine(*x, scale, bias);
+    } else if bias == 0.0 {
+        for x in values {
+            let y = *x * scale;
+            // The sign of a zero depends on whether the product underflowed.
+            *x = if y == 0.0 { affine(*x, scale, bias) } else { canonical(y) };
+        }
+    } else {
+        for x in values {
+            *x = affine(*x, scale, bias);
+        }
     }
 }
 

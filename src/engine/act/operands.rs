@@ -139,11 +139,9 @@ impl Rows {
                 ),
             ));
         }
-        let crosses = |s: &Operand| {
-            s.partition != dst.partition && s.region().overlaps(&dst.region())
-        };
-        let crossed =
-            crosses(&src) || scalars.iter().filter_map(|s| s.operand()).any(crosses);
+        let crosses =
+            |s: &Operand| s.partition != dst.partition && s.region().overlaps(&dst.region());
+        let crossed = crosses(&src) || scalars.iter().filter_map(|s| s.operand()).any(crosses);
         Ok(Rows { src, dst, crossed })
     }
 

@@ -17,7 +17,7 @@ use crate::engine::cost::Operands;
 use crate::engine::{CostQuery, CostRow, Env, Lane, Operand, Outcome, Prepared, Work};
 use crate::error::{Error, Result};
 use crate::isa::{Field, Generation, b, e, f};
-use crate::memory::{Access, Location, Space};
+use crate::memory::{Access, ByteSet, Location, Region, Space};
 use crate::numeric::{Dtype, Rounding, Walk, store_f32};
 
 /// Fields that describe the tile of a matmul.
@@ -104,6 +104,15 @@ impl Destination {
     pub fn column(&self, c: u32) -> (&Operand, u32) {
         let first = self.parts[0].channels;
         if c < first { (&self.parts[0], c) } else { (&self.parts[1], c - first) }
+    }
+
+    /// Bytes whose accumulation the instruction starts afresh: the zero region in the partitions of
+    /// its columns.
+    pub fn opens(&self) -> Option<Region> {
+        let Mode::Begin(bytes) = &self.mode else { return None };
+        let part = self.parts.first()?;
+        let set = ByteSet::dense(bytes.start, bytes.end - bytes.start);
+        Some(Region::new(part.space, part.partition, part.channels, set))
     }
 
     /// Footprint of the writes.
@@ -224,8 +233,10 @@ pub(super) fn matmul(env: &Env<'_>) -> Result<Prepared> {
     let g = env.geometry();
     let psum = (g.psum_partitions, u64::from(g.psum_active));
     let accesses: Vec<_> = std::iter::once(src.read()).chain(dst.accesses()).collect();
+    let opens = dst.opens();
     let plan = Plan { tile, src, dst, lanes, interleave, reduced, transpose, zero_points, psum };
-    Ok(Work::new(accesses, cost, move |lane| run(&plan, lane)).flops(flops).into())
+    let work = Work::new(accesses, cost, move |lane| run(&plan, lane));
+    Ok(work.flops(flops).opens(opens).into())
 }
 
 /// Passes of the moving data through the array. OPEN for HIGH; the others are stated
@@ -291,21 +302,13 @@ fn zero_points(env: &Env<'_>, dtype: Dtype, field: u64) -> (i64, i64) {
 
 fn run(plan: &Plan, lane: &mut Lane<'_>) -> Result<Outcome> {
     let array = std::mem::take(&mut lane.state.pe.array);
-    let mut pending = std::mem::take(&mut lane.state.pe.pending);
-    pending.ensure(plan.psum.0, plan.psum.1);
-    let result = multiply(plan, lane, &array, &mut pending);
+    let result = multiply(plan, lane, &array);
     lane.state.pe.array = array;
-    lane.state.pe.pending = pending;
     result?;
     Outcome::none()
 }
 
-fn multiply(
-    plan: &Plan,
-    lane: &mut Lane<'_>,
-    array: &Array,
-    pending: &mut super::psum::Pending,
-) -> Result<()> {
+fn multiply(plan: &Plan, lane: &mut Lane<'_>, array: &Array) -> Result<()> {
     let tile = &plan.tile;
     let contents = array.contents(tile.row_range(), tile.col_range())?;
     if !same_kind(contents.dtype, plan.src.dtype) {
@@ -321,14 +324,14 @@ fn multiply(
     let moving =
         read_moving(lane, &plan.src, plan.lanes, plan.interleave, plan.reduced, Level::detect())?;
     let result = if plan.transpose {
-        transposed(plan, lane, array, &contents, &moving, pending)
+        transposed(plan, lane, array, &contents, &moving)
     } else if plan.src.dtype.is_int() {
-        integers(plan, lane, array, &contents, &moving, pending)
+        integers(plan, lane, array, &contents, &moving)
     } else {
         let mut spare = std::mem::take(&mut lane.scratch.f32[3]);
         let mut out = std::mem::take(&mut lane.scratch.f32[1]);
         let result = sums(array, &contents, tile, &moving, &mut spare, &mut out)
-            .and_then(|()| write(lane, pending, &plan.dst, tile, &moving, &out));
+            .and_then(|()| write(lane, plan.psum, &plan.dst, tile, &moving, &out));
         lane.scratch.f32[1] = out;
         lane.scratch.f32[3] = spare;
         result
@@ -337,29 +340,48 @@ fn multiply(
     result
 }
 
-/// Hands the sums of every column to PSUM.
+/// Hands the sums of every column to PSUM, which has `psum` partitions and bytes in each.
 pub(super) fn write(
     lane: &mut Lane<'_>,
-    pending: &mut super::psum::Pending,
+    psum: (u32, u64),
     dst: &Destination,
     tile: &Tile,
     moving: &Moving,
     out: &[f32],
 ) -> Result<()> {
+    columns(lane, psum, dst, tile, |lane, c, put| {
+        put(lane, Values::Float(&out[c as usize * moving.stride()..][..moving.cols]))
+    })
+}
+
+/// Lets `f` make the values of each column of the tile and hand them to PSUM.
+fn columns(
+    lane: &mut Lane<'_>,
+    psum: (u32, u64),
+    dst: &Destination,
+    tile: &Tile,
+    mut f: impl FnMut(
+        &mut Lane<'_>,
+        u32,
+        &mut dyn FnMut(&mut Lane<'_>, Values<'_>) -> Result<()>,
+    ) -> Result<()>,
+) -> Result<()> {
+    let mut pending = std::mem::take(&mut lane.state.pe.pending);
+    let mut seeds = std::mem::take(&mut lane.state.pe.seeds);
+    pending.ensure(psum.0, psum.1);
+    let mut result = Ok(());
     for c in 0..tile.cols {
-        let values = &out[c as usize * moving.stride()..][..moving.cols];
         let (part, channel) = dst.column(c);
-        drain(
-            lane,
-            pending,
-            part,
-            channel,
-            Values::Float(values),
-            &dst.mode,
-            Rounding::NearestEven,
-        )?;
+        result = f(lane, c, &mut |lane, values| {
+            drain(lane, &mut pending, part, channel, values, &dst.mode, &mut seeds)
+        });
+        if result.is_err() {
+            break;
+        }
     }
-    Ok(())
+    lane.state.pe.pending = pending;
+    lane.state.pe.seeds = seeds;
+    result
 }
 
 /// Cells (lane, row) of the tile in contraction order.
@@ -374,16 +396,11 @@ fn integers(
     array: &Array,
     contents: &Contents,
     moving: &Moving,
-    pending: &mut super::psum::Pending,
 ) -> Result<()> {
-    let lanes = usize::from(contents.lanes);
-    if plan.lanes != lanes {
-        return Err(Error::illegal("matmul_perf_mode", "weights loaded for another mode"));
-    }
+    let lanes = same_lanes(plan, contents)?;
     let (row, _) = plan.tile.row_range();
     let mut values = std::mem::take(&mut lane.scratch.i64[0]);
-    let mut result = Ok(());
-    for c in 0..plan.tile.cols {
+    let result = columns(lane, plan.psum, &plan.dst, &plan.tile, |lane, c, put| {
         values.clear();
         values.resize(moving.cols, 0);
         let col = (plan.tile.col + c) as usize;
@@ -393,22 +410,18 @@ fn integers(
                 *v = v.wrapping_add(w * (moving.get(k, n) as i64 - plan.zero_points.0));
             }
         }
-        let (part, channel) = plan.dst.column(c);
-        result = drain(
-            lane,
-            pending,
-            part,
-            channel,
-            Values::Int(&values),
-            &plan.dst.mode,
-            Rounding::NearestEven,
-        );
-        if result.is_err() {
-            break;
-        }
-    }
+        put(lane, Values::Int(&values))
+    });
     lane.scratch.i64[0] = values;
     result
+}
+
+fn same_lanes(plan: &Plan, contents: &Contents) -> Result<usize> {
+    let lanes = usize::from(contents.lanes);
+    if plan.lanes == lanes {
+        return Ok(lanes);
+    }
+    Err(Error::illegal("matmul_perf_mode", "the weights were loaded for another mode"))
 }
 
 /// Transpose mode: the moving operand is an identity (or any permutation), and the cell it selects
@@ -421,13 +434,11 @@ fn transposed(
     array: &Array,
     contents: &Contents,
     moving: &Moving,
-    pending: &mut super::psum::Pending,
 ) -> Result<()> {
-    let lanes = usize::from(contents.lanes);
+    let lanes = same_lanes(plan, contents)?;
     let (row, _) = plan.tile.row_range();
     let mut values = std::mem::take(&mut lane.scratch.bits[0]);
-    let mut result = Ok(());
-    for c in 0..plan.tile.cols {
+    let result = columns(lane, plan.psum, &plan.dst, &plan.tile, |lane, c, put| {
         let col = (plan.tile.col + c) as usize;
         values.clear();
         for n in 0..moving.cols {
@@ -441,23 +452,12 @@ fn transposed(
                 }
             }
             let mut bytes = [0; 4];
-            store_f32(contents.dtype, &[picked.unwrap_or(0.0)], &mut bytes, Rounding::NearestEven)?;
+            let value = [picked.unwrap_or(0.0)];
+            store_f32(contents.dtype, &value, &mut bytes, Rounding::NearestEven)?;
             values.push(u64::from(u32::from_le_bytes(bytes)));
         }
-        let (part, channel) = plan.dst.column(c);
-        result = drain(
-            lane,
-            pending,
-            part,
-            channel,
-            Values::Bits(&values),
-            &plan.dst.mode,
-            Rounding::NearestEven,
-        );
-        if result.is_err() {
-            break;
-        }
-    }
+        put(lane, Values::Bits(&values))
+    });
     lane.scratch.bits[0] = values;
     result
 }

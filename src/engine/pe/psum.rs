@@ -10,12 +10,17 @@
 
 use std::ops::Range;
 
+use super::seed::Seeds;
 use crate::engine::{Lane, Operand};
 use crate::error::{Error, Result};
 use crate::numeric::{CANONICAL_NAN, Dtype, Rounding, store_f32};
 
 /// Bytes one pending mark stands for: the smallest element PSUM holds.
 const UNIT: u64 = 2;
+
+/// Bytes of a PSUM bank in one partition (wiki: dma/sbuf-psum-banks), which choose the rounding
+/// state.
+const BANK: u64 = 2048;
 
 /// One mark for every two bytes of PSUM. Empty until a group begins.
 #[derive(Clone, Default)]
@@ -115,7 +120,7 @@ pub(super) fn drain(
     c: u32,
     values: Values<'_>,
     mode: &Mode,
-    mut rounding: Rounding<'_>,
+    seeds: &mut Seeds,
 ) -> Result<()> {
     let (space, partition, low, len) = dst.row(c);
     let whole = low..low + len;
@@ -156,13 +161,24 @@ pub(super) fn drain(
             let old = old.map(f32::from_le_bytes);
             Ok(canonical(old.map_or(v, |old| old + v)).to_le_bytes())
         }),
-        (Values::Float(v), Dtype::Bf16) => place.each::<2, _>(offsets(), v, |old, v| {
-            let old = old.map(|b| f32::from_bits(u32::from(u16::from_le_bytes(b)) << 16));
-            let mut bytes = [0; 2];
-            let sum = canonical(old.map_or(v, |old| old + v));
-            store_f32(Dtype::Bf16, &[sum], &mut bytes, rounding.reborrow())?;
-            Ok(bytes)
-        }),
+        (Values::Float(v), Dtype::Bf16) => {
+            // Rounded at every write, not once at the end of the group (vendor:
+            // nki/guides/architecture/trainium3_arch).
+            let bank = low / BANK;
+            let mut index = 0;
+            place.each::<2, _>(offsets(), v, |old, v| {
+                let old = old.map(|b| f32::from_bits(u32::from(u16::from_le_bytes(b)) << 16));
+                let mut bytes = [0; 2];
+                let sum = canonical(old.map_or(v, |old| old + v));
+                let rounding = match seeds.generator(partition, bank, index) {
+                    Some(lfsr) => Rounding::Stochastic(lfsr),
+                    None => Rounding::NearestEven,
+                };
+                store_f32(Dtype::Bf16, &[sum], &mut bytes, rounding)?;
+                index += 1;
+                Ok(bytes)
+            })
+        }
         (Values::Int(v), Dtype::Int32 | Dtype::Uint32) => {
             place.each::<4, _>(offsets(), v, |old, v| {
                 let old = old.map_or(0, i32::from_le_bytes);

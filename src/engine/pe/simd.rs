@@ -88,7 +88,7 @@ impl Level {
             }
             Level::Scalar => product::<4, 8, false>(job),
             Level::Avx2 => product::<4, 16, false>(job),
-            Level::Avx512 => product::<8, 32, false>(job),
+            Level::Avx512 => product::<4, 32, false>(job),
         }
     }
 }
@@ -96,7 +96,7 @@ impl Level {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx2,fma")]
 fn avx512(job: Job<'_>) {
-    if job.exact { product::<8, 32, true>(job) } else { product::<8, 32, false>(job) }
+    if job.exact { product::<4, 32, true>(job) } else { product::<4, 32, false>(job) }
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -12,7 +12,7 @@ use crate::engine::{CostQuery, CostRow, Env, Lane, Operand, Outcome, Prepared, W
 use crate::error::{Error, Result};
 use crate::isa::{Addr4, Field, Generation, TensorPattern, b, e, f};
 use crate::memory::{Location, Space};
-use crate::numeric::{Dtype, Fp8Config, Walk};
+use crate::numeric::{Dtype, Fp8Config, Walk, load_f32};
 
 /// Fields that describe the tile of a weight load.
 pub(super) const TILE: TileFields = TileFields {
@@ -132,6 +132,10 @@ pub(super) fn sbuf_operand(
 /// What a load does to the array.
 struct Load {
     tile: Tile,
+    /// Type of the weights.
+    dtype: Dtype,
+    /// Each word carries a tag.
+    tagged: bool,
     src: Operand,
     lanes: usize,
     interleave: Interleave,
@@ -166,8 +170,14 @@ pub(super) fn ldweights(env: &Env<'_>) -> Result<Prepared> {
     // OPEN: on v4 bit 0 is the tag mode, on v5 the transpose; the other bits as on v5.
     if env.generation() >= Generation::V5 {
         transpose |= b::ld_weight_flags::XPOSE_MODE.get(flags) != 0;
-    } else if b::ld_weight_flags::XPOSE_MODE.get(flags) != 0 {
-        return Err(Error::unimplemented("LDWEIGHTS with tags in the weight words"));
+    }
+    let tagged =
+        env.generation() < Generation::V5 && b::ld_weight_flags::XPOSE_MODE.get(flags) != 0;
+    if tagged && (transpose || lanes != 1 || !matches!(dtype, Dtype::Bf16 | Dtype::Fp16)) {
+        return Err(Error::illegal(
+            "tag_weight_mode",
+            "weights with tags are BF16 or FP16, not transposed, without a performance mode",
+        ));
     }
     if b::ld_weight_flags::SEED_MODE.get(flags) != 0 {
         return Err(Error::missing_spec(
@@ -178,7 +188,9 @@ pub(super) fn ldweights(env: &Env<'_>) -> Result<Prepared> {
     let ascending =
         b::ld_weight_flags::LOAD_ORDER.get(flags) == u64::from(e::pe_lw_order::FIRST_COL_FIRST);
     let rows = inst.get(f::s3_lw::NUM_ACTIVE_ROWS) as u32;
-    let src = source(env, f::s3_lw::SRC, dtype, rows)?;
+    // Words with tags are UINT32: the weight in the low half, the tag in the high one.
+    let element = if tagged { Dtype::Uint32 } else { dtype };
+    let src = source(env, f::s3_lw::SRC, element, rows)?;
     let tile = Tile::decode(env, &TILE, src.partition)?;
     tile.check_source(src.partition)?;
     let want = tile.cols as usize * lanes;
@@ -202,6 +214,8 @@ pub(super) fn ldweights(env: &Env<'_>) -> Result<Prepared> {
     let cost = CostQuery::new(CostRow::LoadWeights, u64::from(tile.cols), operands);
     let load = Load {
         tile,
+        dtype,
+        tagged,
         lanes,
         interleave,
         ascending,
@@ -219,7 +233,11 @@ fn run(load: &Load, lane: &mut Lane<'_>) -> Result<Outcome> {
     lane.state.pe.array.ensure(load.array.0, load.array.1, load.lanes);
     let mut result = Ok(());
     for r in 0..load.tile.rows as usize {
-        result = load.src.gather_f32(lane, r as u32, &mut row);
+        result = if load.tagged {
+            words(load, lane, r, &mut row)
+        } else {
+            load.src.gather_f32(lane, r as u32, &mut row)
+        };
         if result.is_err() {
             break;
         }
@@ -231,8 +249,28 @@ fn run(load: &Load, lane: &mut Lane<'_>) -> Result<Outcome> {
     lane.scratch.f32[2] = row;
     result?;
     let (rows, cols) = (load.tile.row_range(), load.tile.col_range());
-    lane.state.pe.array.loaded(rows, cols, load.src.dtype, load.lanes);
+    lane.state.pe.array.loaded(rows, cols, load.dtype, load.lanes);
     Outcome::none()
+}
+
+/// Reads a row of words with tags: replaces `row` by the weights and stores the tags.
+fn words(load: &Load, lane: &mut Lane<'_>, r: usize, row: &mut Vec<f32>) -> Result<()> {
+    let mut words = std::mem::take(&mut lane.scratch.bits[0]);
+    let result = load.src.gather_bits(lane, r as u32, &mut words);
+    lane.state.pe.tags.ensure(load.array.0, load.array.1);
+    let (row0, _) = load.tile.row_range();
+    let (col0, cols) = load.tile.col_range();
+    row.clear();
+    let mut widened = Ok(());
+    for (i, word) in words.iter().enumerate() {
+        let mut value = [0.0];
+        widened = load_f32(load.dtype, &word.to_le_bytes()[..2], &mut value);
+        row.push(value[0]);
+        let c = if load.ascending { i } else { cols - 1 - i };
+        lane.state.pe.tags.set(row0 + r, col0 + c, (word >> 16) as u8);
+    }
+    lane.scratch.bits[0] = words;
+    result.and(widened)
 }
 
 /// Puts one source row into its cells.

@@ -259,6 +259,7 @@ fn region(cx: &Context<'_>, def: &OpcodeDef, operand: &Operand) -> Region {
         | op::TENSOR_SCALAR_INT_WIDE
         | op::TENSOR_DEQUANTIZE
         | op::NONZERO_WITH_COUNT
+        | op::GET_SEQUENCE_BOUNDS
         | op::SB2SB_COLLECTIVE
         | op::RAND_SET_STATE
         | op::CONV_LUT_LOAD

@@ -111,7 +111,10 @@ pub(super) fn check_v1(cx: &mut Context<'_>, def: &'static OpcodeDef) -> Result<
             FieldType::DtypePair => {
                 let (lo, hi) = cx.pair(field.name);
                 dtype(cx, field.name, lo, PLAIN)?;
-                dtype(cx, field.name, hi, PLAIN)?;
+                // The bias of an activation need not be typed, as on later generations.
+                if hi != e::dtype::INVALID || !field.name.contains("bias") {
+                    dtype(cx, field.name, hi, PLAIN)?;
+                }
             }
             FieldType::Enum(d) if d.name == "ALU_OP" => {
                 let divide = cx.byte(field.name) == e::alu_op::DIVIDE;

@@ -26,7 +26,7 @@ use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
 
-use super::regs::{RegFile, Vec512};
+use super::regs::{RegFile, Vec512, Wide};
 use crate::error::Error;
 
 /// Register file (or immediate) that an operand names.
@@ -88,6 +88,8 @@ pub struct SlotOperands {
 pub struct OpOut {
     /// Vector results: first the operand named by [`Writes::vec`], then [`Writes::vec2`].
     pub vec: [Vec512; 2],
+    /// Accumulator result.
+    pub wide: Wide,
     /// vbool result.
     pub vbool: u64,
     /// AR or BR result.
@@ -106,6 +108,8 @@ pub struct Writes {
     pub vec: u8,
     /// Operand position of the second vector destination.
     pub vec2: u8,
+    /// Operand position of the accumulator destination.
+    pub wvec: u8,
     /// Operand position of the vbool destination.
     pub vbool: u8,
     /// Operand position of the AR (or BR) destination: the core stores [`OpOut::ar`] itself.
@@ -131,6 +135,7 @@ impl Writes {
         let mut w = Writes {
             vec: NONE,
             vec2: NONE,
+            wvec: NONE,
             vbool: NONE,
             ar: NONE,
             pr: NONE,
@@ -148,12 +153,18 @@ impl Writes {
                     File::Vbool => w.vbool = i as u8,
                     File::Ar | File::Br => w.ar = i as u8,
                     File::Pr => w.pr = i as u8,
-                    File::Wvec | File::Imm(_) => {}
+                    File::Wvec => w.wvec = i as u8,
+                    File::Imm(_) => {}
                 }
             }
             i += 1;
         }
-        w.plain = w.vec == 0 && w.vec2 == NONE && w.vbool == NONE && w.ar == NONE && w.pr == NONE;
+        w.plain = w.vec == 0
+            && w.vec2 == NONE
+            && w.wvec == NONE
+            && w.vbool == NONE
+            && w.ar == NONE
+            && w.pr == NONE;
         w
     }
 }
@@ -216,6 +227,9 @@ impl OpOut {
         if writes.vec2 != NONE {
             regs.vec[at(writes.vec2) % 32] = self.vec[1];
         }
+        if writes.wvec != NONE {
+            regs.wvec[at(writes.wvec) % 4] = self.wide;
+        }
         if writes.vbool != NONE {
             regs.vbool[at(writes.vbool) % 16] = self.vbool;
         }
@@ -250,6 +264,7 @@ static FAMILIES: &[&[OpDef]] = &[
     fp::OPS,
     misc::OPS,
     moves::OPS,
+    pack::OPS,
     reduce::OPS,
     seed::OPS,
     select::OPS,

@@ -1,8 +1,12 @@
 //! Value leaves of the accumulator: multiply-accumulate, extend, narrow and pack.
 //!
-//! An accumulator lane is `bits` wide (24, 48 or 96) and travels in the low bits of a `u128`. These
-//! leaves have no slot-3 mnemonic; the multiply and load slots call them lane by lane.
+//! An accumulator lane is `bits` wide (24, 48 or 96) and travels in the low bits of a `u128`. Only the
+//! 48-bit packs have a published encoding (in the load slot) and with it a mnemonic here.
 //! (wiki: validation/mac-multiply, validation/convert-pack-cast)
+
+use super::shape::*;
+use super::{OpDef, SlotOperands};
+use crate::q7::regs::RegFile;
 
 /// Low `bits` of `x`.
 #[inline(always)]
@@ -63,9 +67,9 @@ pub fn packvr(acc: u128, bits: u32, amount: u32, out: u32) -> u128 {
     sats((sext(acc, bits) + ((1 << s) >> 1)) >> s, out)
 }
 
-/// As [`packvr`] without rounding and without clamp. An over-large 24-bit shift fills with the sign.
+/// As [`packvr`] without rounding and without clamp of the value.
 pub fn packvrnr(acc: u128, bits: u32, amount: u32, out: u32) -> u128 {
-    low((sext(acc, bits) >> amount.min(bits - 1)) as u128, out)
+    low((sext(acc, bits) >> clamped_shift(bits, amount)) as u128, out)
 }
 
 /// As [`packvr`] with an unsigned clamp.
@@ -89,3 +93,27 @@ pub fn pack(word0: u32, s: u32) -> u16 {
 pub fn decnegw(acc: u128, bits: u32) -> u128 {
     if sext(acc, bits) < 0 { low(acc.wrapping_sub(1), bits) } else { low(acc, bits) }
 }
+
+/// Reads out the 32 lanes of 48 bits into 16-bit lanes: `vt, wvr` and for the variable shifts `ars`.
+macro_rules! pack48 {
+    (|$acc:ident, $amount:ident| $e:expr) => {{
+        fn exec(r: &RegFile, o: &SlotOperands, out: &mut Out) {
+            let (accumulator, $amount) = (r.wv(o, 1), o.v[2]);
+            for (i, d) in out.vec[0].u16s_mut().iter_mut().enumerate() {
+                let $acc = accumulator.lane(48, i);
+                *d = $e as u16;
+            }
+        }
+        exec
+    }};
+}
+
+pub(super) static OPS: &[OpDef] = &[
+    op("ivp_packlnx48", V_W, pack48!(|acc, _amount| packl(acc, 16))),
+    // OPEN: the state that makes these two saturate is not located; they wrap.
+    op("ivp_packpnx48", V_W, pack48!(|acc, _amount| pack(acc as u32, 10))),
+    op("ivp_packqnx48", V_W, pack48!(|acc, _amount| pack(acc as u32, 15))),
+    op("ivp_packvrnx48", V_WA, pack48!(|acc, amount| packvr(acc, 48, amount, 16))),
+    op("ivp_packvrnrnx48", V_WA, pack48!(|acc, amount| packvrnr(acc, 48, amount, 16))),
+    op("ivp_movww", W_W, |r, o, out| out.wide = *r.wv(o, 1)),
+];

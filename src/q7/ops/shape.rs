@@ -2,7 +2,7 @@
 //! every family uses.
 
 use super::{Access, File, OpDef, OpFn, OpOut, Operand, Semantics, SlotOperands, Writes};
-use crate::q7::regs::{RegFile, Vec512};
+use crate::q7::regs::{RegFile, Vec512, Wide};
 
 const fn operand(name: &'static str, file: File, access: Access) -> Operand {
     Operand { name, file, access }
@@ -26,6 +26,8 @@ const ARR: Operand = operand("arr", File::Ar, Access::W);
 const ARS: Operand = operand("ars", File::Ar, Access::R);
 const ARSM: Operand = operand("ars", File::Ar, Access::M);
 const ART: Operand = operand("art", File::Ar, Access::R);
+const WVT: Operand = operand("wvt", File::Wvec, Access::W);
+const WVR: Operand = operand("wvr", File::Wvec, Access::R);
 const PRT: Operand = operand("prt", File::Pr, Access::W);
 const PRR: Operand = operand("prr", File::Pr, Access::R);
 const fn imm(name: &'static str, bits: u8) -> Operand {
@@ -177,6 +179,12 @@ shapes! {
     A_AA = [ARR, ARS, ART];
     /// `vs, vr`
     FROM_VV = [VS, VR];
+    /// `vt, wvr`
+    V_W = [VT, WVR];
+    /// `vt, wvr, ars`
+    V_WA = [VT, WVR, ARS];
+    /// `wvt, wvr`
+    W_W = [WVT, WVR];
 }
 
 /// An operation without floating-point flags.
@@ -243,6 +251,12 @@ impl RegFile {
     #[inline(always)]
     pub(super) fn vb(&self, o: &SlotOperands, position: usize) -> u64 {
         self.vbool[(o.v[position] & 15) as usize]
+    }
+
+    /// Accumulator named by operand `position`.
+    #[inline(always)]
+    pub(super) fn wv(&self, o: &SlotOperands, position: usize) -> &Wide {
+        &self.wvec[(o.v[position] & 3) as usize]
     }
 
     /// b32_pr register named by operand `position`.
