@@ -595,7 +595,7 @@ def main():
     vectors += [nonzero(50, "v3", "fp32", 20, 33), nonzero(51, "v4", "int32", 12, 17)]
     runs = [(0, 2), (1, 3), (4, 1), (0, 1), (4, 2), (2, 4)]
     vectors += [bounds(60, "v3", "int32", "int32", runs), bounds(61, "v3", "fp32", "int32", runs),
-                bounds(62, "v5", "int32", "fp32", runs[1:]), bounds(63, "v4", "fp32", "fp32", [(7, 1)])]
+                bounds(62, "v4", "int32", "fp32", runs[1:]), bounds(63, "v4", "fp32", "fp32", [(7, 1)])]
     write("indirect", "sort", vectors)
     vectors = [indirect_copy(70, "v2", "fp32", 4, 9, 16, 6), indirect_copy(71, "v3", "bf16", 1, 19, 32, 20),
                indirect_copy(72, "v3", "uint8", 32, 3, 16, 4)]
@@ -609,7 +609,7 @@ def main():
                rng(94, "v4", "POOL", "bf16", 0, 2, 8), rng(95, "v5", "POOL", "uint16", 0, 2, 8),
                rng(96, "v3", "POOL", "uint32", 32, 3, 4, words=6),
                rng(97, "v4", "DVE", "uint16", 0, 3, 4, words=4)]
-    vectors += [rand2(100, "v4", "fp32", -1.5, 2.25, 10, False), rand2(101, "v5", "bf16", 0, 1, 9, True),
+    vectors += [rand2(100, "v4", "fp32", -1.5, 2.25, 10, False), rand2(101, "v4+", "bf16", 0, 1, 9, True),
                 rand2(102, "v4", "int8", -100, 100, 12, False)]
     vectors += [dropout(110, "v2", "fp32", True, 0.5, 24), dropout(111, "v3", "bf16", False, 0.25, 24),
                 dropout(112, "v3", "uint32", True, 0.3, 16), dropout(113, "v4", "int8", False, 0.75, 30, "fp32"),

@@ -22,6 +22,8 @@ CODE = {name: row[0] for name, row in DTYPES.items()}
 NP = {name: np.dtype(row[1]) for name, row in DTYPES.items()}
 
 SBUF_STRIDE = 0x40000
+# Distance between partitions of the generation whose vector is being made.
+stride = {"sbuf": SBUF_STRIDE}
 SBUF_WINDOW = 0x2000000000
 PSUM_BASE = 0x2000000
 PSUM_STRIDE = 0x8000
@@ -35,7 +37,7 @@ def addr4(partition, byte, space="sbuf"):
     """On-chip operand address."""
     if space == "psum":
         return PSUM_BASE + partition * PSUM_STRIDE + byte
-    return partition * SBUF_STRIDE + byte
+    return partition * stride["sbuf"] + byte
 
 
 def device(partition, byte):
@@ -111,6 +113,7 @@ class Vector:
     """Collects one vector: `memory` is changed by the oracle after `freeze`."""
 
     def __init__(self, name, generation, engine, seed):
+        stride["sbuf"] = 0x100000 if generation == "v5" else SBUF_STRIDE
         self.rng = np.random.default_rng(seed)
         self.memory = Memory(self.rng)
         self.keep, self.program, self.registers = [], [], {}
