@@ -51,7 +51,7 @@ fn main() {
     let types = Types { enums: enum_names, bits: bits_names };
     let structs = structs(&tables);
     emit_structs(&structs, &types, &mut out);
-    emit_fields(&structs, &mut out);
+    emit_fields(&structs, &types, &mut out);
     let names: BTreeSet<String> = structs.iter().map(|s| s.name.clone()).collect();
     opcodes(&tables, &names, &mut out);
     v1_opcodes(&tables, &names, &mut out);
@@ -427,10 +427,16 @@ fn emit_structs(structs: &[StructRow], types: &Types, out: &mut String) {
     out.push_str("];\n");
 }
 
-/// One constant per field name of each struct name, with its offset in every layout.
-fn emit_fields(structs: &[StructRow], out: &mut String) {
-    /// Size, offset per layout, remark.
-    type Place = (usize, [u8; 7], String);
+/// A field name of a struct name: its size and, per layout, offset and pattern kind.
+struct Place {
+    size: usize,
+    offsets: [u8; 7],
+    patterns: [Option<String>; 7],
+    meaning: String,
+}
+
+/// One constant per field name of each struct name, with its place in every layout.
+fn emit_fields(structs: &[StructRow], types: &Types, out: &mut String) {
     let mut modules: BTreeMap<String, BTreeMap<String, Place>> = BTreeMap::new();
     for s in structs {
         let module = modules.entry(s.name.to_ascii_lowercase()).or_default();
@@ -439,17 +445,27 @@ fn emit_fields(structs: &[StructRow], out: &mut String) {
             if matches!(f.ty.as_str(), "res" | "opaque") {
                 continue;
             }
-            let entry = module
-                .entry(f.name.clone())
-                .or_insert_with(|| (f.size, [0xFF; 7], f.meaning.clone()));
-            assert_eq!(entry.0, f.size, "{}.{} has two sizes", s.name, f.name);
-            for (layout, slot) in entry.1.iter_mut().enumerate() {
+            let place = module.entry(f.name.clone()).or_insert_with(|| Place {
+                size: f.size,
+                offsets: [0xFF; 7],
+                patterns: Default::default(),
+                meaning: f.meaning.clone(),
+            });
+            assert_eq!(place.size, f.size, "{}.{} has two sizes", s.name, f.name);
+            for layout in 0..7 {
                 let here = match layout {
                     WIDE => s.wide || (has_v2 && s.gens & 2 != 0),
                     g => s.gens & (1 << g) != 0,
                 };
                 if here {
-                    *slot = u8::try_from(f.offset).unwrap();
+                    place.offsets[layout] = u8::try_from(f.offset).unwrap();
+                    let early = layout < 3 || layout == WIDE;
+                    let ty = f.before_v4.as_ref().filter(|_| early).unwrap_or(&f.ty);
+                    let expr = types.expr(ty);
+                    place.patterns[layout] = expr
+                        .strip_prefix("FieldType::Pattern(")
+                        .and_then(|e| e.strip_suffix(')'))
+                        .map(str::to_string);
                 }
             }
         }
@@ -458,15 +474,27 @@ fn emit_fields(structs: &[StructRow], out: &mut String) {
     for (module, fields) in modules {
         let _ = writeln!(
             out,
-            "/// Fields of `{}`.\npub mod {module} {{\nuse super::super::Field;",
+            "/// Fields of `{}`.\npub mod {module} {{\n#[allow(unused_imports)]\nuse super::super::{{Field, PatternKind}};",
             upper(&module)
         );
-        for (name, (size, offsets, meaning)) in fields {
+        for (name, place) in fields {
+            let kinds: Vec<String> = place
+                .patterns
+                .iter()
+                .map(|p| p.as_ref().map_or("None".into(), |k| format!("Some({k})")))
+                .collect();
+            let kinds = if kinds.iter().all(|k| k == "None") {
+                "[None; 7]".to_string()
+            } else {
+                format!("[{}]", kinds.join(", "))
+            };
             let _ = writeln!(
                 out,
-                "/// {}\npub const {}: Field = Field {{ name: {name:?}, size: {size}, offsets: {offsets:?} }};",
-                doc(&meaning),
-                upper(&name)
+                "/// {}\npub const {}: Field = Field {{ name: {name:?}, size: {}, offsets: {:?}, patterns: {kinds} }};",
+                doc(&place.meaning),
+                upper(&name),
+                place.size,
+                place.offsets,
             );
         }
         out.push_str("}\n");

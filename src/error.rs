@@ -160,6 +160,15 @@ impl Error {
         self
     }
 
+    /// Adds a line to the advice.
+    pub fn more_help(mut self, line: &str) -> Self {
+        self.help = Some(match self.help {
+            Some(help) => format!("{help}\n  {line}"),
+            None => line.to_string(),
+        });
+        self
+    }
+
     /// Fills in the parts of the place that are not known yet.
     pub fn or_at(mut self, at: &Location) -> Self {
         let have = &mut *self.at;

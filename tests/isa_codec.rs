@@ -3,8 +3,9 @@
 
 use proptest::prelude::*;
 use tpbemu::isa::{
-    ENUMS, FieldType, Generation, Inst, Pattern, PatternKind, Presence, STRUCTS, StructDef,
+    ENUMS, Engine, FieldType, Generation, Inst, Pattern, PatternKind, Presence, STRUCTS, StructDef,
     V1_OPCODES, opcode_table,
+    validate::{common_rule_names, opcode_rule_names, validate, validate_all},
 };
 
 /// All words that a generation can decode, one per opcode, extended opcode and V1 dialect.
@@ -141,6 +142,31 @@ proptest! {
                 }
             }
             prop_assert_eq!(inst.bytes, back.bytes, "{}", layout.name);
+        }
+    }
+
+    /// The rules take any word of any opcode.
+    #[test]
+    fn validators_do_not_panic(noise in prop::array::uniform32(any::<u16>())) {
+        for template in words() {
+            let mut inst = template;
+            for (i, n) in noise.iter().enumerate() {
+                inst.bytes[2 * i..2 * i + 2].copy_from_slice(&n.to_le_bytes());
+            }
+            inst.bytes[0] = template.bytes[0];
+            inst.bytes[12] = template.bytes[12];
+            let mut known = common_rule_names();
+            known.extend(opcode_rule_names(inst.def().unwrap()));
+            for engine in Engine::ALL {
+                for e in validate_all(&inst, engine, true) {
+                    let rule = e.rule.unwrap();
+                    prop_assert!(known.contains(&&*rule), "{} breaks {rule}", e.message);
+                }
+                let all = validate_all(&inst, engine, true);
+                let first = validate(&inst, engine, true);
+                prop_assert_eq!(first.err(), all.first().cloned());
+                prop_assert!(validate_all(&inst, engine, false).len() <= all.len());
+            }
         }
     }
 

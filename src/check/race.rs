@@ -2,12 +2,13 @@
 
 use super::board::{Conflict, hazard};
 use crate::error::{Error, Location};
+use crate::machine::config::MachineConfig;
 use crate::machine::time::Timebase;
-use crate::memory::{AccessKind, Geometry};
+use crate::memory::AccessKind;
 use crate::program::Program;
 
 /// Whether the program declares this race harmless.
-pub fn allowed(program: &Program, conflict: &Conflict, geometry: &Geometry) -> bool {
+pub fn allowed(program: &Program, conflict: &Conflict, config: &MachineConfig) -> bool {
     program.allowed_races.iter().any(|allowed| {
         let streams = [conflict.earlier.0.stream, conflict.later.0.stream];
         let engines = allowed.engines.is_none_or(|(a, b)| {
@@ -16,7 +17,7 @@ pub fn allowed(program: &Program, conflict: &Conflict, geometry: &Geometry) -> b
         });
         let tensor = allowed.tensor.as_ref().is_none_or(|name| {
             program.tensor(name).is_some_and(|t| {
-                crate::machine::tensors::region(t, geometry)
+                crate::machine::tensors::region(t, config)
                     .is_ok_and(|r| r.overlaps(&conflict.earlier.2) && r.overlaps(&conflict.later.2))
             })
         });

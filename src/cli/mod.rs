@@ -1,5 +1,11 @@
 //! The command line: one file per subcommand.
 
+mod asm;
+mod disasm;
+mod isa;
+pub mod run;
+mod validate;
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -17,19 +23,43 @@ pub struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Prints the generations the emulator knows.
-    Generations,
+    /// Runs a program.
+    Run(run::RunArgs),
+    /// Assembles program text into a container.
+    Asm(asm::AsmArgs),
+    /// Prints a program as text that assembles to the same words.
+    Disasm(disasm::DisasmArgs),
+    /// Checks every word of a program against the rules of its generation.
+    Validate(validate::ValidateArgs),
+    /// Prints what the instruction-set tables know.
+    Isa(isa::IsaArgs),
 }
 
 /// Parses the arguments, runs the subcommand and returns the process's exit code.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     init_logging(cli.verbose);
-    match cli.command {
-        Command::Generations => {
-            println!("v1 TONGA\nv2 SUNDA\nv3 CAYMAN\nv4 MARIANA\nv4+ MARIANA_PLUS\nv5 MAVERICK");
-            ExitCode::SUCCESS
+    let result = match &cli.command {
+        Command::Run(args) => run::main(args),
+        Command::Asm(args) => asm::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Disasm(args) => disasm::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Validate(args) => validate::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Isa(args) => isa::run(args).map(|()| ExitCode::SUCCESS),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("{error}");
+        ExitCode::from(error.class.exit_code())
+    })
+}
+
+/// Writes to standard output. A reader that went away is no error.
+fn print(text: &str) -> crate::error::Result<()> {
+    use std::io::Write;
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(crate::error::Error::io(std::path::Path::new("standard output"), &e))
         }
+        _ => Ok(()),
     }
 }
 

@@ -16,7 +16,7 @@ use super::state::EngineState;
 use crate::error::{Error, Result};
 use crate::isa::{Engine, Generation, Inst};
 use crate::machine::config::MachineConfig;
-use crate::memory::{Access, Geometry, Lease};
+use crate::memory::{Access, Geometry, Lease, Region};
 
 /// Everything an instruction may ask for while its operands are decoded.
 pub struct Env<'a> {
@@ -92,6 +92,9 @@ pub struct Work {
     pub run: Arc<RunFn>,
     /// Floating-point operations it performs, for the summary.
     pub flops: u64,
+    /// Bytes that need no defined old value from now on, whoever adds to them first: the zero
+    /// region of a matmul group. They are not touched and take no part in ordering.
+    pub opens: Option<Region>,
     /// True if its duration or a register result comes out of running it: the sequencer then
     /// waits for the [`Outcome`].
     pub needs_outcome: bool,
@@ -119,6 +122,7 @@ impl Work {
             cost,
             run: Arc::new(run),
             flops: 0,
+            opens: None,
             needs_outcome: false,
         }
     }
@@ -126,6 +130,12 @@ impl Work {
     /// States the floating-point operations.
     pub fn flops(mut self, flops: u64) -> Self {
         self.flops = flops;
+        self
+    }
+
+    /// States the bytes whose accumulation starts afresh.
+    pub fn opens(mut self, region: Option<Region>) -> Self {
+        self.opens = region;
         self
     }
 

@@ -50,6 +50,8 @@ pub struct Field {
     pub size: u8,
     /// Byte offset per layout, or [`ABSENT`].
     pub offsets: [u8; 7],
+    /// Kind of access pattern per layout, if it is one.
+    pub patterns: [Option<PatternKind>; 7],
 }
 
 impl Field {
@@ -57,6 +59,11 @@ impl Field {
     pub const fn at(&self, layout: Layout) -> Option<usize> {
         let offset = self.offsets[layout as usize];
         if offset == ABSENT { None } else { Some(offset as usize) }
+    }
+
+    /// The kind of access pattern it is in `layout`.
+    pub const fn pattern(&self, layout: Layout) -> Option<PatternKind> {
+        self.patterns[layout as usize]
     }
 }
 
@@ -329,18 +336,17 @@ impl EnumDef {
         self.values.iter().find(|(_, n)| n.eq_ignore_ascii_case(name)).map(|(v, _)| *v)
     }
 
-    /// Whether `value` is a member in `generation`. An enum that the headers of V1 do not have
-    /// is judged by its v2 members there, since V1's own lists are not published.
+    /// Whether `value` is a member in `generation`. Where the headers of a generation do not have
+    /// the enum, its members of v2 (for V1) or of any generation count, since a struct of that
+    /// generation uses it all the same.
     pub fn contains(&self, generation: Generation, value: u64) -> bool {
-        let generation = if generation == Generation::V1 && !self.generations.contains(generation) {
-            Generation::V2
-        } else {
-            generation
-        };
+        let own = self.generations.contains(generation);
+        let judge = if generation == Generation::V1 && !own { Generation::V2 } else { generation };
+        let strict = self.generations.contains(judge);
         self.values
             .iter()
             .zip(self.value_generations)
-            .any(|((v, _), gens)| u64::from(*v) == value && gens.contains(generation))
+            .any(|((v, _), gens)| u64::from(*v) == value && (!strict || gens.contains(judge)))
     }
 }
 

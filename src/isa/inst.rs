@@ -1,6 +1,8 @@
 //! One 64-byte instruction word and typed access to its fields.
 
-use super::defs::{EventsKind, Field, FieldDef, FieldType, Layout, OpcodeDef, StructDef};
+use super::defs::{
+    EventsKind, Field, FieldDef, FieldType, Layout, OpcodeDef, PatternKind, StructDef,
+};
 use super::generation::Generation;
 use super::pattern::{Addr4, Addr8, Pattern, PatternRules, TensorPattern};
 use super::{f, tables};
@@ -266,10 +268,23 @@ impl Inst {
     /// The access pattern `field` of this word.
     ///
     /// # Errors
-    /// The word's struct does not have the field, or it is not a pattern.
+    /// The form does not have the field, or it is not a pattern.
     pub fn pattern(&self, field: Field) -> Result<Pattern> {
-        let def = self.field_of(field)?;
-        self.pattern_of(def)
+        let (kind, at) = self.pattern_place(field)?;
+        Pattern::decode(kind, &self.bytes[at..at + kind.size()], self.pattern_rules())
+    }
+
+    fn pattern_place(&self, field: Field) -> Result<(PatternKind, usize)> {
+        let form = self.form();
+        match (field.pattern(form), field.at(form)) {
+            (Some(kind), Some(at)) if at + kind.size() <= INST_BYTES => Ok((kind, at)),
+            _ => Err(Error::internal(format!(
+                "field `{}` is no pattern of {} on {}",
+                field.name,
+                self.def()?.name,
+                self.generation
+            ))),
+        }
     }
 
     /// The access pattern in a field of this word's struct.
@@ -281,16 +296,6 @@ impl Inst {
             FieldType::Pattern(kind) => Pattern::decode(kind, self.raw(def), self.pattern_rules()),
             _ => Err(Error::internal(format!("field `{}` is not a pattern", def.name))),
         }
-    }
-
-    fn field_of(&self, field: Field) -> Result<&'static FieldDef> {
-        let layout = self.layout()?;
-        layout
-            .field(field.name)
-            .filter(|d| Some(usize::from(d.offset)) == field.at(self.form()))
-            .ok_or_else(|| {
-                Error::internal(format!("struct {} has no field `{}`", layout.name, field.name))
-            })
     }
 
     /// The plain tensor pattern `field`.
@@ -321,12 +326,8 @@ impl Inst {
     /// # Errors
     /// The struct does not have the field, or the pattern does not fit it.
     pub fn set_pattern(&mut self, field: Field, pattern: &Pattern) -> Result<()> {
-        let def = self.field_of(field)?;
-        let FieldType::Pattern(kind) = def.ty_in(self.form()) else {
-            return Err(Error::internal(format!("field `{}` is not a pattern", def.name)));
-        };
+        let (kind, at) = self.pattern_place(field)?;
         let rules = self.pattern_rules();
-        let at = usize::from(def.offset);
         pattern.encode(kind, rules, &mut self.bytes[at..at + kind.size()])
     }
 

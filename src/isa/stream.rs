@@ -36,7 +36,7 @@ impl StreamFormat {
     /// The length is no multiple of 64, or a word cannot be decoded; the message names its opcode
     /// and byte offset.
     pub fn decode(self, bytes: &[u8]) -> Result<Vec<Inst>> {
-        if bytes.len() % INST_BYTES != 0 {
+        if !bytes.len().is_multiple_of(INST_BYTES) {
             return Err(Error::illegal(
                 "stream_length",
                 format!("a stream of {} bytes is no multiple of {INST_BYTES}", bytes.len()),
@@ -68,7 +68,7 @@ pub fn encode(words: &[Inst]) -> Vec<u8> {
 /// # Errors
 /// The length is no multiple of 8, or an opcode is unknown.
 pub fn decode_sp(bytes: &[u8]) -> Result<Vec<SpInst>> {
-    if bytes.len() % SP_BYTES != 0 {
+    if !bytes.len().is_multiple_of(SP_BYTES) {
         return Err(Error::illegal(
             "stream_length",
             format!("an SP stream of {} bytes is no multiple of {SP_BYTES}", bytes.len()),

@@ -1,5 +1,7 @@
 //! The instruction-set tables, generated from `src/isa/tables/` by `build.rs`, and look-up in them.
 
+use std::sync::LazyLock;
+
 use super::defs::*;
 use super::generation::{GenSet, Generation};
 use crate::error::{Error, Result};
@@ -133,11 +135,43 @@ pub fn packed_by_name(name: &str) -> Option<&'static BitsDef> {
 /// Name of the struct that stands for operand structs no page gives.
 pub const OPAQUE: &str = "OPAQUE";
 
+/// Every layout, in the order of its numbers.
+const LAYOUTS: [Layout; 7] =
+    [Layout::V1, Layout::V2, Layout::V3, Layout::V4, Layout::V4Plus, Layout::V5, Layout::V1Wide];
+
+/// Structs by layout and opcode byte, so that looking one up costs two indexed loads.
+static STRUCT_INDEX: LazyLock<Box<[[Option<&'static StructDef>; 256]; 7]>> = LazyLock::new(|| {
+    let mut index = Box::new([[None; 256]; 7]);
+    for layout in LAYOUTS {
+        let table = match layout {
+            Layout::V1 | Layout::V1Wide => V1_OPCODES,
+            _ => OPCODES,
+        };
+        for op in table {
+            index[layout as usize][usize::from(op.byte)] = find_struct(layout, op, 0).ok();
+        }
+    }
+    index
+});
+
 /// The operand struct of `op` in `layout`; `spec` is byte 12, which matters for 0xF0 alone.
 ///
 /// # Errors
 /// An extended opcode that the enum does not have.
 pub fn struct_in(layout: Layout, op: &OpcodeDef, spec: u8) -> Result<&'static StructDef> {
+    // A V1 word's opcode comes from the V1 table and any other from the common one, so the byte
+    // is enough.
+    let v1 = op.presence_in(Generation::V1) != Presence::Absent;
+    if v1 == matches!(layout, Layout::V1 | Layout::V1Wide)
+        && op.struct_names.len() < 2
+        && let Some(found) = STRUCT_INDEX[layout as usize][usize::from(op.byte)]
+    {
+        return Ok(found);
+    }
+    find_struct(layout, op, spec)
+}
+
+fn find_struct(layout: Layout, op: &OpcodeDef, spec: u8) -> Result<&'static StructDef> {
     let found = match op.struct_names {
         [] => None,
         [one] => struct_by_name(layout, one),

@@ -47,7 +47,7 @@ impl DeviceMap {
         let base = match space {
             Space::Sbuf => self.map.sbuf,
             Space::Psum => self.map.psum,
-            Space::Hbm => 0,
+            Space::Hbm => self.map.hbm,
         };
         let g = &self.geometry;
         (base, g.stride(space).saturating_mul(u64::from(g.partitions(space))))
@@ -145,8 +145,8 @@ pub fn locate(map: &AddressMap, geometry: &Geometry, address: u64) -> Result<Pla
             }));
         }
     }
-    if address < geometry.hbm_bytes {
-        return Ok(Place::Memory(MemoryPlace { space: Space::Hbm, partition: 0, byte: address }));
+    if let Some(byte) = address.checked_sub(map.hbm).filter(|b| *b < geometry.hbm_bytes) {
+        return Ok(Place::Memory(MemoryPlace { space: Space::Hbm, partition: 0, byte }));
     }
     Err(Error::illegal("device_address", format!("nothing lies at device address {address:#x}"))
         .help("the emulator has one core; the memories of other cores do not exist"))
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn hulls_are_clipped_to_the_memory() {
         let map = DeviceMap::new(&MachineConfig::builtin(Generation::V3));
-        let hbm = map.hull(64, -5, 1 << 100).unwrap();
+        let hbm = map.hull(map.map.hbm, -5, 1 << 100).unwrap();
         assert_eq!(hbm.bytes, ByteSet::dense(0, map.geometry.hbm_bytes));
         let at = MemoryPlace { space: Space::Sbuf, partition: 2, byte: 16 };
         let base = map.address(at);

@@ -9,7 +9,7 @@
 //! offset. What is refused, because no source lists it: the members of the compare, branch and most
 //! of the logical group, and the operand places of the semaphore group.
 
-use super::control::device_fault;
+use super::fault::{DIVISION_BY_ZERO, device_fault};
 use super::run::{Machine, read_register};
 use crate::error::{Error, Result};
 use crate::isa::{Inst, e::ccop as c, f};
@@ -23,9 +23,6 @@ const MICRO: usize = 4;
 /// firmware/kernels/dma-transpose-opcode-cluster)
 const LOGICAL_AND: u8 = 0x50;
 const BITWISE_XOR: u8 = 0x57;
-
-/// Fault code of a division by zero. (wiki: firmware/seq/error-handler)
-const DIVISION_BY_ZERO: u32 = 2;
 
 type Registers = [u32; 64];
 

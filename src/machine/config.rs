@@ -86,6 +86,20 @@ pub struct AddressMap {
     pub psum: u64,
     /// Event and semaphore unit.
     pub events: u64,
+    /// First byte of HBM that the emulator maps.
+    pub hbm: u64,
+}
+
+impl AddressMap {
+    /// Offset of a device address in the HBM that the emulator maps.
+    ///
+    /// # Errors
+    /// `device_address` below its base.
+    pub fn hbm_offset(&self, address: u64) -> Result<u64> {
+        address.checked_sub(self.hbm).ok_or_else(|| {
+            Error::illegal("device_address", format!("device address {address:#x} is not in HBM"))
+        })
+    }
 }
 
 /// Sequencer timing.

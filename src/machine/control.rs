@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 use super::queue::Job;
 use super::run::{Machine, Post, read_register};
 use super::stream::RunState;
-use crate::error::{Error, ErrorClass, Result};
-use crate::isa::{Engine, Generation, Inst, f, op, op_v1};
+use crate::error::{Error, Result};
+use crate::isa::{Generation, Inst, f, op, op_v1};
 use crate::machine::image::Kind;
 use crate::numeric::Dtype;
 use crate::sync::{Operand, SyncId, UpdateKind, When};
@@ -52,6 +52,14 @@ pub fn is_control(generation: Generation, byte: u8) -> bool {
     )
 }
 
+/// What the sources lack about a control opcode: the fact, and the page where it should be.
+pub fn missing(generation: Generation, byte: u8) -> Option<(&'static str, &'static str)> {
+    (generation != Generation::V1 && byte == op::MOVE_SHAPE).then_some((
+        "the layout of its 32 data bytes and of shape_registers",
+        "firmware/kernels/move-dtype",
+    ))
+}
+
 /// What a control instruction asks of the sequencer.
 struct Done {
     /// Next word; `None` is the following one.
@@ -87,6 +95,10 @@ impl Machine {
         let period = self.time.period(self.streams[s].engine);
         let cycle = self.config.sequencer.control_cycles.max(1) * period;
         let done = match word.kind {
+            Kind::Label => {
+                self.leave_head(s, pc + 1, self.now);
+                return Ok(());
+            }
             Kind::Trigger(queue, block) => {
                 let doorbell = self.time.from_ps(self.config.sequencer.doorbell_ps);
                 self.ring(queue, Job::Block(block), s, pc, self.now + doorbell)?;
@@ -190,7 +202,6 @@ impl Machine {
                 self.store_scalar(s, pc, address, data, size)?;
             }
             op::MOVE => self.move_registers(s, inst)?,
-            op::MOVE_SHAPE => return Err(move_shape_gap()),
             op::ALU_OP => super::scalar::alu_op(&mut self.streams[s].registers, inst)?,
             op::COMPARE_BRANCH => {
                 let len = self.image.words[s].len();
@@ -204,7 +215,14 @@ impl Machine {
             op::COMPACT_CONTROL_INST => {
                 done.next = super::compact::execute(self, s, pc, inst)?;
             }
-            other => return Err(Error::internal(format!("control opcode {other:#04x}"))),
+            other => {
+                return Err(match missing(inst.generation, other) {
+                    Some((fact, page)) => {
+                        Error::missing_spec(format!("{other:#04x}: {fact}"), page)
+                    }
+                    None => Error::internal(format!("control opcode {other:#04x}")),
+                });
+            }
         }
         Ok(done)
     }
@@ -450,13 +468,6 @@ struct Window {
     addresses: SmallVec<[u64; 32]>,
 }
 
-fn move_shape_gap() -> Error {
-    Error::missing_spec(
-        "MOVE_SHAPE 0xb2: the layout of its 32 data bytes and of shape_registers",
-        "firmware/kernels/move-dtype",
-    )
-}
-
 /// Value of a register specifier: R0..R63, or 128/129 for the low and high word of the address of
 /// the current instruction. (wiki: firmware/kernels/move-dtype)
 pub(super) fn read_specifier(registers: &[u32; 64], r: u8, pc_address: u64) -> Result<u32> {
@@ -477,15 +488,4 @@ pub(super) fn write_specifier(registers: &mut [u32; 64], r: u8, value: u32) -> R
         }
     }
     Ok(())
-}
-
-/// The class of fault that a sequencer reports as a device fault, with its code.
-/// (wiki: firmware/seq/error-handler)
-pub(super) fn device_fault(code: u32, what: &str) -> Error {
-    Error::new(ErrorClass::DeviceFault, format!("{what} (fault code {code})"))
-}
-
-/// Engine that a control stream belongs to, for messages.
-pub(super) fn engine_name(s: usize) -> String {
-    Engine::ALL.get(s).map_or_else(|| format!("stream {s}"), |e| e.to_string())
 }

@@ -40,7 +40,8 @@ impl Side {
     ///
     /// # Errors
     /// `dma_address` where no memory is.
-    pub fn new(side: &DmaSide, geometry: &Geometry) -> Result<Side> {
+    pub fn new(side: &DmaSide, config: &MachineConfig) -> Result<Side> {
+        let geometry = &config.geometry;
         let points = side.dims.iter().try_fold(1u64, |n, d| n.checked_mul(d.1));
         if side.element_bytes == 0 || points.is_none_or(|p| p == 0 || p > MAX_POINTS) {
             return Err(Error::new(
@@ -49,7 +50,7 @@ impl Side {
             ));
         }
         let (space, partition, byte) = match side.memory {
-            ProgramMemory::Hbm => (Space::Hbm, 0, side.address),
+            ProgramMemory::Hbm => (Space::Hbm, 0, config.address_map.hbm_offset(side.address)?),
             _ => {
                 let address = u32::try_from(side.address).map_err(|_| {
                     Error::illegal(
@@ -228,8 +229,8 @@ pub fn block_transfers(block: &DmaBlock, config: &MachineConfig) -> Result<Vec<T
         .transfers
         .iter()
         .map(|t| {
-            let src = Side::new(&t.src, &config.geometry)?;
-            let dst = Side::new(&t.dst, &config.geometry)?;
+            let src = Side::new(&t.src, config)?;
+            let dst = Side::new(&t.dst, config)?;
             if t.src.dtype == t.dst.dtype {
                 copy(src, dst)
             } else {

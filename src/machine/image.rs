@@ -1,15 +1,15 @@
 //! A program made ready to run: words decoded once, pseudo instructions lowered as the runtime
 //! lowers them, DMA blocks turned into transfers.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::dma::block_transfers;
 use super::sp::SpWord;
 use crate::engine::{self, PrepareFn, Status, Transfer};
 use crate::error::{Error, Location, Result};
-use crate::isa::{Engine, Generation, Inst, f, op};
+use crate::isa::{Engine, Generation, Inst, f, op, op_v1};
 use crate::machine::config::MachineConfig;
+use crate::program::lower::{self, Lowered};
 use crate::program::{self, Program};
 use crate::sync::{Operand, Sync, SyncId, Update, UpdateKind, When};
 
@@ -24,6 +24,8 @@ pub enum Kind {
     Trigger(usize, usize),
     /// A timed stall. What PSEUDO_DMABARRIER becomes: NOP(NUM_ROWS).
     DmaBarrier,
+    /// A branch label: nothing, in no time.
+    Label,
     /// End of the stream.
     End,
     /// Cannot be executed.
@@ -83,9 +85,7 @@ impl Image {
                 .collect(),
             blocks: Vec::new(),
         };
-        let mut block_index = HashMap::new();
-        for (i, block) in program.blocks.iter().enumerate() {
-            block_index.insert((block.queue, block.id), i);
+        for block in &program.blocks {
             let at = || {
                 let name = block.name.clone().unwrap_or_else(|| block.id.to_string());
                 Location {
@@ -96,14 +96,7 @@ impl Image {
                 }
             };
             let transfers = block_transfers(block, config).map_err(|e| e.or_at(&at()))?;
-            let queue = program.queues.get(block.queue).ok_or_else(|| {
-                Error::new(crate::ErrorClass::ProgramError, "block of an unknown queue")
-                    .or_at(&at())
-            })?;
-            let mut updates: Vec<Update> = block.on_done.iter().map(done_update).collect();
-            if let Some(s) = queue.semaphore {
-                updates.push(semaphore_add(s, 1));
-            }
+            let updates = block.on_done.iter().map(done_update).collect();
             image.blocks.push(Block { queue: block.queue, transfers, updates });
         }
         for stream in &program.streams {
@@ -113,7 +106,7 @@ impl Image {
                 } else {
                     Inst::new(program.generation, *bytes)
                 };
-                let word = decode(inst, stream.engine, program, &block_index, strict);
+                let word = decode(inst, stream.engine, program, strict);
                 let word = word.map_err(|e| {
                     e.or_at(&Location {
                         generation: Some(program.generation.to_string()),
@@ -156,16 +149,7 @@ fn done_update(update: &program::Update) -> Update {
     Update { id, kind, when: When::Complete }
 }
 
-/// Value of byte 12 of PSEUDO 0xDF that ends a stream. (wiki: neuronx-runtime isa/instruction-record)
-const END_OF_EXECUTION: u8 = 1;
-
-fn decode(
-    inst: Inst,
-    engine: Engine,
-    program: &Program,
-    blocks: &HashMap<(usize, u32), usize>,
-    strict: bool,
-) -> Result<Word> {
+fn decode(inst: Inst, engine: Engine, program: &Program, strict: bool) -> Result<Word> {
     let refuse =
         |e: Error| Ok(Word { inst, sync: Sync::default(), kind: Kind::Refuse(Arc::new(e)) });
     let def = match inst.def() {
@@ -173,11 +157,18 @@ fn decode(
         Err(e) if strict => return Err(e),
         Err(e) => return refuse(e),
     };
-    if let Some(kind) = lower(&inst, program, blocks)? {
+    let lowered = match lower::lower(program, &inst.bytes)? {
+        Lowered::Word => None,
+        Lowered::Nothing => Some(Kind::Label),
+        Lowered::DmaTrigger { queue, block } => Some(Kind::Trigger(queue, block)),
+        Lowered::DmaBarrier => Some(Kind::DmaBarrier),
+        Lowered::End => Some(Kind::End),
+    };
+    if let Some(kind) = lowered {
         let sync = Sync::decode(inst.generation, program.v1_events8, &inst.events())?;
         return Ok(Word { inst, sync, kind });
     }
-    let check = validate(&inst, engine, strict);
+    let check = crate::isa::validate(&inst, engine, strict);
     let decoded = check.and_then(|()| decode_sync(&inst, program.v1_events8));
     let sync = match decoded {
         Ok(sync) => sync,
@@ -203,6 +194,9 @@ fn decode(
 
 fn decode_sync(inst: &Inst, events8: bool) -> Result<Sync> {
     let mut sync = Sync::decode(inst.generation, events8, &inst.events())?;
+    if inst.generation == Generation::V1 {
+        explicit_v1(inst, &mut sync)?;
+    }
     if inst.generation != Generation::V1 && inst.opcode() == op::EVENT_SEMAPHORE {
         let byte = |field| inst.get(field) as u8;
         sync.add_wait(
@@ -232,38 +226,48 @@ fn decode_sync(inst: &Inst, events8: bool) -> Result<Sync> {
     Ok(sync)
 }
 
-/// What the loader makes of a pseudo instruction, or `None` for a real one.
-fn lower(
-    inst: &Inst,
-    program: &Program,
-    blocks: &HashMap<(usize, u32), usize>,
-) -> Result<Option<Kind>> {
-    let bad = |m: String| Err(Error::new(crate::ErrorClass::ProgramError, m));
+/// Adds what the explicit V1 instructions wait for and change beyond their embedded events.
+/// (wiki: neff/seq-microcode 2.1)
+fn explicit_v1(inst: &Inst, sync: &mut Sync) -> Result<()> {
+    use crate::sync::{Compare, EventAction, Wait};
+    let byte = |field| inst.get(field) as u8;
     match inst.opcode() {
-        op::PSEUDO_DMATRIGGER => {
-            let name = inst.slice(f::pseudo_dma_trigger::QUEUE_NAME);
-            let name = String::from_utf8_lossy(name);
-            let name = name.trim_end_matches('\0');
-            let Some(queue) = program.queue(name) else {
-                return bad(format!("the program has no DMA queue called `{name}`"));
-            };
-            let id = inst.get(f::pseudo_dma_trigger::BLOCK_ID_OR_COUNT) as u32;
-            match blocks.get(&(queue, id)) {
-                Some(&block) => Ok(Some(Kind::Trigger(queue, block))),
-                None => bad(format!("queue `{name}` has no block {id}")),
+        op_v1::EVENT_WAIT => {
+            let event = u16::from(byte(f::v1_event_wait::EVENT_IDX));
+            match byte(f::v1_event_wait::WAIT_MODE_ARG) {
+                0 => {}
+                1 => sync.waits.push(Wait::Event(event, true, EventAction::Keep)),
+                2 => sync.waits.push(Wait::Event(event, true, EventAction::Flip)),
+                m => {
+                    return Err(Error::illegal(
+                        "valid_event_modes",
+                        format!("EVENT_WAIT mode {m}"),
+                    ));
+                }
             }
         }
-        op::PSEUDO_DMABARRIER => Ok(Some(Kind::DmaBarrier)),
-        0xDF if inst.u8(12) == END_OF_EXECUTION => Ok(Some(Kind::End)),
-        _ => Ok(None),
+        op_v1::EVENT_SET | op_v1::EVENT_CLEAR => {
+            let set = inst.opcode() == op_v1::EVENT_SET;
+            sync.updates.push(Update {
+                id: SyncId::Event(u16::from(byte(f::v1_event::EVENT_IDX))),
+                kind: if set { UpdateKind::Set } else { UpdateKind::Clear },
+                when: When::Complete,
+            });
+        }
+        op_v1::SEMAPHORE_TEST_AND_SET => {
+            use f::v1_semaphore_test_and_set as l;
+            let compare = Compare::from_code(byte(l::WAIT_COND)).ok_or_else(|| {
+                Error::illegal("v1_wait_cond", format!("condition {}", byte(l::WAIT_COND)))
+            })?;
+            let value = Operand::Immediate(inst.get(l::WAIT_VALUE) as u32);
+            sync.waits.push(Wait::Semaphore(u16::from(byte(l::SEMAPHORE_ID)), compare, value));
+        }
+        _ => {}
     }
+    Ok(())
 }
 
 /// The instruction in assembly syntax.
 pub fn disassemble(inst: &Inst) -> String {
-    inst.def().map_or_else(|_| format!("{:#04x}", inst.opcode()), |d| d.name.to_string())
-}
-
-fn validate(_: &Inst, _: Engine, _: bool) -> Result<()> {
-    Ok(())
+    crate::isa::text::inst::print(inst.form(), &inst.bytes)
 }

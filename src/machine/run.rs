@@ -66,7 +66,7 @@ pub trait Perturb: Send {
 pub struct Options {
     /// Worker threads; 0 runs everything in the conductor.
     pub threads: usize,
-    /// Stop after so many ticks' worth of PE cycles... in cycles of the fastest clock; `None` runs to the end.
+    /// Stop after so many cycles of the fastest clock; `None` runs to the end.
     pub max_cycles: Option<u64>,
     /// Validators strict: reserved bytes must be zero, and so on.
     pub strict: bool,
@@ -158,6 +158,7 @@ pub struct Machine {
     visible: u64,
     wake: u64,
     race_fault: Option<Error>,
+    thread_fault: bool,
 }
 
 impl Machine {
@@ -185,7 +186,7 @@ impl Machine {
         let mut memory = Memory::new(&config.geometry)?;
         let mut validity = options.check_unwritten.then(|| Validity::new(&config.geometry));
         for tensor in &program.tensors {
-            super::tensors::fill(tensor, &mut memory, &config.geometry, validity.as_mut())?;
+            super::tensors::fill(tensor, &mut memory, &config, validity.as_mut())?;
         }
         let total = ENGINE_STREAMS + image.queues.len();
         let streams: Vec<Stream> = Engine::ALL.iter().map(|&e| Stream::new(e, total)).collect();
@@ -221,6 +222,7 @@ impl Machine {
             visible: time.from_ps(config.sync.update_visible_ps).max(1),
             wake: time.from_ps(config.sync.wake_ps),
             race_fault: None,
+            thread_fault: false,
             options,
             image,
             program,
@@ -251,9 +253,76 @@ impl Machine {
         }
     }
 
+    /// Names instructions and blocks for a trace: (name, text, source line).
+    pub fn namer(&self) -> Box<dyn Fn(u16, u32) -> (String, String, Option<String>) + Send> {
+        let (image, program) = (Arc::clone(&self.image), Arc::clone(&self.program));
+        Box::new(move |stream, pc| {
+            let (s, pc) = (usize::from(stream), pc as usize);
+            if s >= ENGINE_STREAMS {
+                let block = program.blocks.get(pc);
+                let name = block.map_or_else(
+                    || format!("request {pc}"),
+                    |b| b.name.clone().unwrap_or_else(|| format!("block {}", b.id)),
+                );
+                return (name.clone(), name, block.and_then(|b| program.source_of(b.line)));
+            }
+            if s == Engine::Sp.index() && !image.sp.is_empty() {
+                let text = image.sp.get(pc).map_or(String::new(), |w| format!("{w:?}"));
+                let name = text.split(['(', ' ']).next().unwrap_or("").to_string();
+                let line = program.v1_sp.lines.get(pc).and_then(|l| program.source_of(*l));
+                return (name, text, line);
+            }
+            let Some(word) = image.words[s].get(pc) else { return Default::default() };
+            let name = word.inst.def().map_or("?", |d| d.name).to_string();
+            let line = program.stream(Engine::ALL[s]).and_then(|p| program.source_of(p.line(pc)));
+            (name, super::image::disassemble(&word.inst), line)
+        })
+    }
+
     /// Time base of the machine.
     pub fn timebase(&self) -> &Timebase {
         &self.time
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &MachineConfig {
+        &self.config
+    }
+
+    /// The configuration, shared.
+    pub fn shared_config(&self) -> &Arc<MachineConfig> {
+        &self.config
+    }
+
+    /// Sets the window of legal word addresses of an engine's stream, 64 bytes a word from 0.
+    pub fn set_pc_bounds(&mut self, engine: Engine, bounds: super::fault::PcBounds) {
+        self.streams[engine.index()].bounds = bounds;
+    }
+
+    /// Run state of an engine's stream.
+    pub fn run_state(&self, engine: Engine) -> RunState {
+        self.streams[engine.index()].state
+    }
+
+    /// Replaces the recorder.
+    pub fn set_recorder(&mut self, recorder: Box<dyn Recorder>) {
+        self.options.recorder = Some(recorder);
+    }
+
+    /// Lets go of the recorder.
+    pub fn drop_recorder(&mut self) {
+        self.options.recorder = None;
+    }
+
+    /// Whether the run ended because a work faulted on a worker thread: simulated time may then
+    /// have gone beyond the fault.
+    pub fn fault_on_a_thread(&self) -> bool {
+        self.thread_fault
     }
 
     /// Current tick.
@@ -329,7 +398,10 @@ impl Machine {
             progress(now, executed);
         }
         match self.executor.take_fault() {
-            Some(fault) => Err(fault.error),
+            Some(fault) => {
+                self.thread_fault = true;
+                Err(fault.error)
+            }
             None => Ok(()),
         }
     }
@@ -371,7 +443,10 @@ impl Machine {
     fn finish(&mut self, error: Option<Error>) -> Finished {
         self.executor.wait_all();
         let error = match (self.executor.take_fault(), error) {
-            (Some(fault), _) => Some(fault.error),
+            (Some(fault), _) => {
+                self.thread_fault = true;
+                Some(fault.error)
+            }
             (None, e) => e,
         };
         Finished {
@@ -432,7 +507,7 @@ impl Machine {
         at.stream = Some(s.engine.to_string());
         at.cycle = Some(self.now / self.time.period(s.engine));
         if let Some(word) = self.image.words[stream].get(pc) {
-            at.disassembly = Some(super::image::disassemble(&word.inst));
+            at.disassembly = Some(self.with_names(&super::image::disassemble(&word.inst)));
             at.source =
                 self.program.stream(s.engine).and_then(|p| self.program.source_of(p.line(pc)));
         }
@@ -455,7 +530,7 @@ impl Machine {
             Some(e) => e.to_string(),
             None => self.image.queues[stream - ENGINE_STREAMS].clone(),
         };
-        self.notes.push(format!("{name} pc {pc}: {text}"));
+        self.notes.push(self.with_names(&format!("{name} pc {pc}: {text}")));
     }
 
     pub(super) fn record(&mut self, record: &Record) {
@@ -571,6 +646,11 @@ impl Machine {
             return Ok(());
         };
         let data = matches!(word.kind, Kind::Data(_));
+        if !self.streams[s].bounds.contains(pc as u64 * 64) {
+            // OPEN (seq choice 11): the header promises an error state for a fetch out of bounds
+            let error = super::fault::device_fault(0, "fetch outside the program-counter bounds");
+            return self.placed(Err(error), s, pc);
+        }
         if let Kind::Refuse(error) = &word.kind {
             let error = (**error).clone();
             return self.placed(Err(error), s, pc);
@@ -938,6 +1018,9 @@ impl Machine {
                 .help("initialise the tensor, or write it before this instruction");
                 return self.placed(Err(error), place, pc);
             }
+            if let Some(region) = &work.opens {
+                validity.mark(region);
+            }
         }
         if self.options.timing_only && !work.needs_outcome {
             return Ok(crate::engine::Outcome::default());
@@ -986,7 +1069,7 @@ impl Machine {
         if !self.race_pairs.insert((a.stream, a.pc, b.stream, b.pc)) {
             return;
         }
-        if crate::check::race::allowed(&self.program, &conflict, &self.config.geometry) {
+        if crate::check::race::allowed(&self.program, &conflict, &self.config) {
             return;
         }
         let earlier = self.location(a.stream, a.pc as usize);
@@ -1005,7 +1088,22 @@ impl Machine {
 
     fn deadlock(&mut self) -> Option<Error> {
         let stuck = self.streams.iter().any(|s| s.state == RunState::Running);
-        stuck.then(|| super::deadlock::report(self))
+        stuck.then(|| {
+            let mut error = super::deadlock::report(self);
+            error.message = self.with_names(&error.message);
+            error
+        })
+    }
+
+    /// `text` with the program's names of events and semaphores in place of their numbers.
+    fn with_names(&self, text: &str) -> String {
+        let mut out = text.to_string();
+        for (letter, names) in [('S', &self.program.semaphores), ('E', &self.program.events)] {
+            for (name, number) in names {
+                out = out.replace(&format!("${letter}[{number}]"), &format!("${letter}[{name}]"));
+            }
+        }
+        out
     }
 }
 

@@ -1,6 +1,7 @@
 //! Scalar arithmetic and branches of the sequencer: ALU_OP and COMPARE_BRANCH.
 
-use super::control::{device_fault, write_specifier};
+use super::control::write_specifier;
+use super::fault::{DIVISION_BY_ZERO, device_fault};
 use super::run::read_register;
 use crate::error::{Error, Result};
 use crate::isa::{Inst, f};
@@ -71,9 +72,13 @@ fn integer_op(op: u8, a: u64, b: u64, dtype: Dtype) -> Result<u64> {
         0x04 | 0xC4 => x + y,
         0x05 | 0xC6 => x - y,
         0x06 | 0xC5 => x.wrapping_mul(y),
-        0x07 | 0xC7 | 0xDC if y == 0 => return Err(device_fault(2, "integer division by zero")),
+        0x07 | 0xC7 | 0xDC if y == 0 => {
+            return Err(device_fault(DIVISION_BY_ZERO, "integer division by zero"));
+        }
         0x07 | 0xC7 | 0xDC => x / y,
-        0x1B | 0xC8 | 0xDD if y == 0 => return Err(device_fault(2, "integer division by zero")),
+        0x1B | 0xC8 | 0xDD if y == 0 => {
+            return Err(device_fault(DIVISION_BY_ZERO, "integer division by zero"));
+        }
         0x1B | 0xC8 | 0xDD => x % y,
         0x08 | 0xCF | 0xD5 => x.max(y),
         0x09 | 0xD0 | 0xD6 => x.min(y),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::fault::PcBounds;
 use crate::check::Clock;
 use crate::engine::{ShapeRegister, Work};
 use crate::isa::Engine;
@@ -109,8 +110,8 @@ pub struct Stream {
     pub last_reads: u64,
     /// What the stream knows about the others.
     pub clock: Clock,
-    /// A sequencer fault stopped it.
-    pub faulted: bool,
+    /// Legal word addresses.
+    pub bounds: PcBounds,
 }
 
 impl Stream {
@@ -135,7 +136,7 @@ impl Stream {
             last_end: 0,
             last_reads: 0,
             clock: Clock::new(streams),
-            faulted: false,
+            bounds: PcBounds::default(),
         }
     }
 

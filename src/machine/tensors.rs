@@ -1,19 +1,21 @@
 //! Tensors in the memory: filled before a run, read after it.
 
 use crate::error::{Error, ErrorClass, Result};
-use crate::memory::{ByteSet, Geometry, Lease, Memory, Region, Space, Validity};
+use crate::machine::config::MachineConfig;
+use crate::memory::{ByteSet, Lease, Memory, Region, Space, Validity};
 use crate::program::{Memory as ProgramMemory, Tensor};
 
 /// Where a tensor lies.
 ///
 /// # Errors
 /// [`ErrorClass::ProgramError`] if it does not fit the memory.
-pub fn region(tensor: &Tensor, geometry: &Geometry) -> Result<Region> {
+pub fn region(tensor: &Tensor, config: &MachineConfig) -> Result<Region> {
+    let geometry = &config.geometry;
     let bad =
         |m: String| Error::new(ErrorClass::ProgramError, format!("tensor `{}` {m}", tensor.name));
     let row = tensor.row_bytes();
     let (space, first, byte, count) = match tensor.memory {
-        ProgramMemory::Hbm => (Space::Hbm, 0, tensor.address, 1),
+        ProgramMemory::Hbm => (Space::Hbm, 0, config.address_map.hbm_offset(tensor.address)?, 1),
         _ => {
             let address =
                 u32::try_from(tensor.address).map_err(|_| bad("has no on-chip address".into()))?;
@@ -38,10 +40,10 @@ pub fn region(tensor: &Tensor, geometry: &Geometry) -> Result<Region> {
 pub fn fill(
     tensor: &Tensor,
     memory: &mut Memory,
-    geometry: &Geometry,
+    config: &MachineConfig,
     validity: Option<&mut Validity>,
 ) -> Result<()> {
-    let region = region(tensor, geometry)?;
+    let region = region(tensor, config)?;
     let Some(bytes) = &tensor.init else { return Ok(()) };
     if bytes.len() as u64 != region.len() {
         return Err(Error::new(
@@ -70,8 +72,8 @@ pub fn fill(
 ///
 /// # Errors
 /// As [`region`].
-pub fn read(tensor: &Tensor, memory: &Lease<'_>, geometry: &Geometry) -> Result<Vec<u8>> {
-    let region = region(tensor, geometry)?;
+pub fn read(tensor: &Tensor, memory: &Lease<'_>, config: &MachineConfig) -> Result<Vec<u8>> {
+    let region = region(tensor, config)?;
     let row = region.bytes.run_len();
     let mut out = Vec::with_capacity(region.len() as usize);
     for partition in region.first..region.first + region.count {

@@ -5,7 +5,8 @@
 //! bir/sim-activation-pwp). They are computed in double precision from pure Rust code and rounded
 //! once, so every host gets the same bits.
 
-use super::CANONICAL_NAN;
+use super::alu::AluOp;
+use super::canonical;
 use crate::error::{Error, Result};
 
 macro_rules! functions {
@@ -107,13 +108,58 @@ functions! {
     MemsetZero = None, Some(130), "MemsetZero";
 }
 
+/// Constants as the vendor's model prints them, shorter than double precision could hold.
+#[expect(clippy::approx_constant, reason = "the printed digits, not the nearest double")]
+const ROOT_2: f64 = 1.414213562373095;
+#[expect(clippy::approx_constant, reason = "the printed digits, not the nearest double")]
+const TWO_OVER_ROOT_PI: f64 = 1.1283792;
+
+/// Exponential in double precision, free of branches so that loops vectorise. Its error, below
+/// 2^-51 relative, is far from what a rounding to FP32 notices; arguments beyond +-700 saturate,
+/// where FP32 has long overflowed or vanished.
+#[inline(always)]
+fn exp(x: f64) -> f64 {
+    const LIMIT: f64 = 700.0;
+    const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
+    const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
+    /// 1.5 * 2^52: next to it doubles are the integers.
+    const MAGIC: f64 = 6_755_399_441_055_744.0;
+    let x = if x < -LIMIT { -LIMIT } else { x };
+    let x = if x > LIMIT { LIMIT } else { x };
+    let shifted = x * std::f64::consts::LOG2_E + MAGIC;
+    let k = shifted - MAGIC;
+    let r = (x - k * LN2_HIGH) - k * LN2_LOW;
+    // Taylor up to r^13 / 13!, with |r| at most ln 2 / 2.
+    let mut y = 1.0 / 6_227_020_800.0;
+    for factorial in [
+        479_001_600.0,
+        39_916_800.0,
+        3_628_800.0,
+        362_880.0,
+        40_320.0,
+        5_040.0,
+        720.0,
+        120.0,
+        24.0,
+        6.0,
+        2.0,
+        1.0,
+        1.0,
+    ] {
+        y = y * r + 1.0 / factorial;
+    }
+    let exponent = shifted.to_bits().wrapping_sub(MAGIC.to_bits()).wrapping_add(1023) << 52;
+    y * f64::from_bits(exponent)
+}
+
 /// Logistic function and its complement, neither of which loses digits or overflows.
+#[inline(always)]
 fn sigmoid_pair(x: f64) -> (f64, f64) {
-    (1.0 / (libm::exp(-x) + 1.0), 1.0 / (libm::exp(x) + 1.0))
+    (1.0 / (exp(-x) + 1.0), 1.0 / (exp(x) + 1.0))
 }
 
 fn softplus(x: f64) -> f64 {
-    libm::log1p(libm::exp(-x.abs())) + if x <= 0.0 { 0.0 } else { x }
+    libm::log1p(exp(-x.abs())) + if x <= 0.0 { 0.0 } else { x }
 }
 
 /// Derivative of u -> u sigmoid(u): sigmoid(u) (1 + u (1 - sigmoid(u))).
@@ -127,8 +173,7 @@ fn gelu_tanh(x: f64) -> f64 {
 }
 
 fn derivative_gelu(x: f64) -> f64 {
-    0.5 * (libm::erf(x * std::f64::consts::FRAC_1_SQRT_2) + 1.0)
-        + x * 0.3989423 * libm::exp(-x * x / 2.0)
+    0.5 * (libm::erf(x * std::f64::consts::FRAC_1_SQRT_2) + 1.0) + x * 0.3989423 * exp(-x * x / 2.0)
 }
 
 /// Sine without range reduction. Beyond pi the engine extrapolates its last polynomial; the cubic
@@ -205,6 +250,7 @@ impl ActFunc {
 
     /// f(x); `alpha` is the slope of [`ActFunc::Prelu`]. NaN results are canonical. At infinities
     /// where the printed formula is undefined the limit is returned (OPEN).
+    #[inline(always)]
     pub fn evaluate(self, x: f32, alpha: f32) -> f32 {
         use ActFunc::*;
         let negative_infinity = x == f32::NEG_INFINITY;
@@ -221,7 +267,7 @@ impl ActFunc {
             Prelu => f64::from(if x <= 0.0 { x * alpha } else { x }),
             Sigmoid => sigmoid_pair(d).0,
             Tanh => libm::tanh(d),
-            Exp => libm::exp(d),
+            Exp => exp(d),
             Softplus => softplus(d),
             Sqrt => d.sqrt(),
             Rsqrt => 1.0 / d.sqrt(),
@@ -230,11 +276,11 @@ impl ActFunc {
             Sin => sin(d),
             Arctan => libm::atan(d),
             Gelu | GeluApprxTanh | GeluApprxSigmoid | Silu | Mish if negative_infinity => -0.0,
-            Gelu => 0.5 * d * (libm::erf(d / 1.414213562373095) + 1.0),
+            Gelu => 0.5 * d * (libm::erf(d / ROOT_2) + 1.0),
             Mish => d * libm::tanh(softplus(d)),
             GeluApprxTanh => gelu_tanh(d),
             GeluApprxSigmoid => d * sigmoid_pair(1.702 * d).0,
-            Silu => d / (libm::exp(-d) + 1.0),
+            Silu => d / (exp(-d) + 1.0),
             DerivativeGeluApprxSigmoid | DerivativeSilu | DerivativeGelu if x.is_infinite() => {
                 if negative_infinity {
                     0.0
@@ -245,41 +291,48 @@ impl ActFunc {
             DerivativeGeluApprxSigmoid => silu_slope(1.702 * d),
             DerivativeSilu => silu_slope(d),
             DerivativeGelu => derivative_gelu(d),
-            DerivativeErf => libm::exp(-d * d) * 1.1283792,
+            DerivativeErf => exp(-d * d) * TWO_OVER_ROOT_PI,
             Reciprocal | LnPrime => 1.0 / d,
             AbsReciprocalSqrt => 1.0 / d.abs().sqrt(),
         };
-        if y.is_nan() { CANONICAL_NAN } else { y as f32 }
+        canonical(y as f32)
     }
 
     /// Replaces every element by its function value.
     pub fn evaluate_in_place(self, values: &mut [f32], alpha: f32) {
-        match self {
-            ActFunc::Identity | ActFunc::Copy => {}
-            _ => values.iter_mut().for_each(|x| *x = self.evaluate(*x, alpha)),
+        /// Loops whose function is a constant, so that the simple ones vectorise.
+        macro_rules! each {
+            ($($function:ident)*) => {
+                match self {
+                    ActFunc::Identity | ActFunc::Copy => {}
+                    $(ActFunc::$function => {
+                        values.iter_mut().for_each(|x| *x = ActFunc::$function.evaluate(*x, alpha));
+                    })*
+                    _ => values.iter_mut().for_each(|x| *x = self.evaluate(*x, alpha)),
+                }
+            };
         }
+        each!(Square Relu Lrelu Prelu Sigmoid Exp Sqrt Abs Reciprocal Silu DerivativeSilu
+            GeluApprxSigmoid Rsqrt);
     }
 }
 
 /// a * b + c with one rounding, the same on hosts with and without such an instruction.
+#[inline(always)]
 pub fn fused_multiply_add(a: f32, b: f32, c: f32) -> f32 {
     // The product is exact in double precision. Rounding the sum to odd keeps what the second
     // rounding, to FP32, needs to know.
     let product = f64::from(a) * f64::from(b);
     let c = f64::from(c);
     let sum = product + c;
-    if !sum.is_finite() {
-        return if sum.is_nan() { CANONICAL_NAN } else { sum as f32 };
-    }
     let back = sum - product;
+    // NaN when the sum is not finite, which compares as no error.
     let error = (product - (sum - back)) + (c - back);
     let bits = sum.to_bits();
-    if error == 0.0 || bits & 1 == 1 {
-        return sum as f32;
-    }
-    // sum is not 0 here: a sum with an error is far from cancelling.
     let away = (error > 0.0) == (sum > 0.0);
-    f64::from_bits(if away { bits + 1 } else { bits - 1 }) as f32
+    let odd = if away { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
+    let adjust = (error.abs() > 0.0) & (bits & 1 == 0);
+    canonical(f64::from_bits(if adjust { odd } else { bits }) as f32)
 }
 
 /// Whether [`affine`] rounds once. OPEN: the engine's profile table speaks of a fused
@@ -290,12 +343,18 @@ pub const AFFINE_FUSED: bool = true;
 /// (wiki: firmware/kernels/activate-pwl 3).
 #[inline]
 pub fn affine(x: f32, scale: f32, bias: f32) -> f32 {
-    if AFFINE_FUSED {
-        fused_multiply_add(x, scale, bias)
-    } else {
-        let y = x * scale + bias;
-        if y.is_nan() { CANONICAL_NAN } else { y }
-    }
+    if AFFINE_FUSED { fused_multiply_add(x, scale, bias) } else { canonical(x * scale + bias) }
+}
+
+/// Replaces every element by [`affine`] of it.
+pub fn affine_in_place(values: &mut [f32], scale: f32, bias: f32) {
+    values.iter_mut().for_each(|x| *x = affine(*x, scale, bias));
+}
+
+/// Whether ACTIVATE2 takes these two ALU stages (wiki: firmware/kernels/activate-pwl 7).
+pub fn legal_stages(op0: AluOp, op1: AluOp) -> bool {
+    use AluOp::{Add, Bypass, Mult, Subtract};
+    matches!((op0, op1), (Mult, Add | Subtract | Bypass) | (Add | Subtract | Bypass, Bypass))
 }
 
 #[cfg(test)]
@@ -327,6 +386,33 @@ mod tests {
             let y = f.evaluate(f32::from_bits(0xFFA0_0001), 1.0);
             assert!(!y.is_nan() || y.to_bits() == 0x7FC0_0000, "{f:?}");
         }
+    }
+
+    #[test]
+    fn exponential_rounds_as_another_implementation() {
+        let mut differ = 0;
+        for bits in (0..=u32::MAX).step_by(65_521) {
+            let x = f32::from_bits(bits);
+            let (ours, theirs) = (exp(x.into()) as f32, libm::exp(x.into()) as f32);
+            differ += u32::from(ours.to_bits() != theirs.to_bits() && !x.is_nan());
+            let distance = i64::from(ours.to_bits()) - i64::from(theirs.to_bits());
+            assert!(distance.abs() <= 1 || x.is_nan(), "exp({x}): {ours} or {theirs}");
+        }
+        assert_eq!(differ, 0);
+    }
+
+    #[test]
+    fn slices_agree_with_scalars() {
+        let values = [0.0, -0.0, 1.5, -2.25, f32::INFINITY, f32::NEG_INFINITY, 1e-42, 90.0, -7.0];
+        for &f in ActFunc::ALL {
+            let mut out = values;
+            f.evaluate_in_place(&mut out, 0.25);
+            let want = values.map(|x| f.evaluate(x, 0.25).to_bits());
+            assert_eq!(out.map(f32::to_bits), want, "{f:?}");
+        }
+        let mut out = values;
+        affine_in_place(&mut out, 3.0, 1.0);
+        assert_eq!(out.map(f32::to_bits), values.map(|x| affine(x, 3.0, 1.0).to_bits()));
     }
 
     #[test]

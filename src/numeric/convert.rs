@@ -8,10 +8,10 @@
 //! Integers that must stay exact use the `_i64` functions, payloads that must keep every bit the
 //! `_bits` ones.
 
-use super::CANONICAL_NAN;
 use super::dtype::{Dtype, Kind};
 use super::minifloat::{self, FP32R_MANTISSA_BITS, Overflow};
 use super::rng::Lfsr;
+use super::{CANONICAL_NAN, canonical};
 use crate::error::{Error, Result};
 use crate::isa::Generation;
 
@@ -154,9 +154,11 @@ fn f32_to_bf16(value: f32) -> u16 {
 #[inline(always)]
 fn f32_to_fp32r(value: f32) -> f32 {
     const DROP: u32 = 23 - FP32R_MANTISSA_BITS;
+    const NAN_BITS: u32 = CANONICAL_NAN.to_bits();
     let bits = value.to_bits();
     let rounded = bits.wrapping_add((1 << (DROP - 1)) - 1 + ((bits >> DROP) & 1)) >> DROP << DROP;
-    if value.is_nan() { CANONICAL_NAN } else { f32::from_bits(rounded) }
+    let rounded = if bits & 0x7FFF_FFFF > 0x7F80_0000 { NAN_BITS } else { rounded };
+    f32::from_bits(rounded)
 }
 
 /// Upper bits of an FP32 number after adding random bits below them; for formats with FP32's
@@ -164,7 +166,7 @@ fn f32_to_fp32r(value: f32) -> f32 {
 fn truncate_stochastic(value: f32, drop: u32, random: u32) -> f32 {
     let bits = value.to_bits();
     if bits & 0x7FFF_FFFF >= 0x7F80_0000 {
-        return if value.is_nan() { CANONICAL_NAN } else { value };
+        return canonical(value);
     }
     let mask = (1 << drop) - 1;
     f32::from_bits((bits + (random & mask)) & !mask)
@@ -191,16 +193,41 @@ fn nan_to(x: f32, low: f32, high: f32) -> f32 {
 /// FP32 to an integer of at most 16 bits, whose bounds FP32 holds exactly.
 #[inline(always)]
 fn to_small(x: f32, low: f32, high: f32) -> i32 {
-    const MAGIC: f32 = 12_582_912.0;
     let x = nan_to(x, low, high);
     let x = if x < low { low } else { x };
     let x = if x > high { high } else { x };
+    small_integer(x)
+}
+
+/// Nearest integer of a number below 2^22 in magnitude, by the bits of a sum.
+#[inline(always)]
+fn small_integer(x: f32) -> i32 {
     (x + MAGIC).to_bits() as i32 - MAGIC.to_bits() as i32
 }
 
-/// FP32 to a wide integer: Rust's cast saturates, and infinities stand for the bounds.
+/// 2^31.
+const TWO_31: f32 = 2_147_483_648.0;
+
+/// 1.5 * 2^23: next to it FP32 numbers are the integers.
+const MAGIC: f32 = 12_582_912.0;
+
+/// FP32 to 32 bits, saturating at `low` and `high` (exclusive), which stand for `least` and
+/// `largest`. Two halves of 16 bits, so that the loop vectorises, which a saturating cast does not.
 #[inline(always)]
-fn to_wide(x: f32) -> f32 {
+fn to_word(x: f32, low: f32, high: f32, least: u32, largest: u32) -> u32 {
+    let x = round_even(nan_to(x, f32::NEG_INFINITY, f32::INFINITY));
+    let inside = if x < low || x >= high { 0.0 } else { x };
+    let upper = inside * (1.0 / 65536.0);
+    let lower = inside - ((upper + MAGIC) - MAGIC) * 65536.0;
+    let word = (small_integer(upper) as u32) << 16;
+    let word = word.wrapping_add(small_integer(lower) as u32);
+    let word = if x < low { least } else { word };
+    if x >= high { largest } else { word }
+}
+
+/// FP32 to a 64-bit integer: Rust's cast saturates, and infinities stand for the bounds.
+#[inline(always)]
+fn to_long(x: f32) -> f32 {
     round_even(nan_to(x, f32::NEG_INFINITY, f32::INFINITY))
 }
 
@@ -293,10 +320,14 @@ pub fn store_f32_config(
         Dtype::Uint16 => {
             store_each(src, dst, |x| (to_small(x, 0.0, 65535.0) as u16).to_le_bytes());
         }
-        Dtype::Int32 => store_each(src, dst, |x| (to_wide(x) as i32).to_le_bytes()),
-        Dtype::Uint32 => store_each(src, dst, |x| (to_wide(x) as u32).to_le_bytes()),
-        Dtype::Int64 => store_each(src, dst, |x| (to_wide(x) as i64).to_le_bytes()),
-        Dtype::Uint64 => store_each(src, dst, |x| (to_wide(x) as u64).to_le_bytes()),
+        Dtype::Int32 => store_each(src, dst, |x| {
+            to_word(x, -TWO_31, TWO_31, 1 << 31, i32::MAX as u32).to_le_bytes()
+        }),
+        Dtype::Uint32 => {
+            store_each(src, dst, |x| to_word(x, 0.0, 2.0 * TWO_31, 0, u32::MAX).to_le_bytes())
+        }
+        Dtype::Int64 => store_each(src, dst, |x| (to_long(x) as i64).to_le_bytes()),
+        Dtype::Uint64 => store_each(src, dst, |x| (to_long(x) as u64).to_le_bytes()),
         Dtype::Fp4E2 => {
             for (i, &x) in src.iter().enumerate() {
                 set_nibble(dst, i, minifloat::E2M1.encode(x, overflow) as u8);

@@ -272,6 +272,17 @@ impl Dtype {
         }
     }
 
+    /// Legal in MOVE, which copies 32 raw bits whatever it is (wiki: firmware/kernels/move-dtype).
+    pub fn is_move(self) -> bool {
+        matches!(self, Int32 | Uint32 | Fp32)
+    }
+
+    /// Legal source of COPY and CAST; as destination FP32R comes in addition
+    /// (wiki: firmware/kernels/cast-copy).
+    pub fn is_cast_source(self) -> bool {
+        self.is_int_datapath() || self.is_float_datapath(false)
+    }
+
     /// Fits the 4-bit nibble of a DTYPE_PAIR and is legal for DMA descriptors when also valid.
     pub fn is_basic(self) -> bool {
         self.code() <= 0x0F

@@ -14,6 +14,12 @@ pub const BLOCK_ELEMENTS: usize = 4;
 /// Elements of a block.
 pub const BLOCK: usize = BLOCK_PARTITIONS * BLOCK_ELEMENTS;
 
+/// Whether `p_f_dim` of a v5 MX tensor is legal (low nibble partitions,
+/// high nibble free elements, as powers of two).
+pub fn legal_block_shape(p_f_dim: u8) -> bool {
+    matches!(p_f_dim, 0x04 | 0x44)
+}
+
 /// 2^n as a double, for exponents that scales can have.
 fn power(n: i32) -> f64 {
     f64::from_bits(((n + 1023) as u64) << 52)
@@ -28,8 +34,7 @@ pub fn scale_factor(scale: u8) -> f64 {
 /// `element * 2^(S-127)`, rounded to FP32 (only at FP32's own limits).
 #[inline]
 pub fn dequantize(element: f32, scale: u8) -> f32 {
-    let value = (f64::from(element) * scale_factor(scale)) as f32;
-    if value.is_nan() { super::CANONICAL_NAN } else { value }
+    super::canonical((f64::from(element) * scale_factor(scale)) as f32)
 }
 
 /// Scale byte for a block: S = e - emax with e the largest FP32 exponent field in it, 0 when that
@@ -197,7 +202,7 @@ impl DequantFormat {
     /// Illegal instruction when `src` is no whole number of units or the format has no such form.
     pub fn expand(self, group: bool, src: &[u32]) -> Result<Vec<u32>> {
         let (unit, out) = self.unit(group)?;
-        if src.len() % unit != 0 {
+        if !src.len().is_multiple_of(unit) {
             return Err(Error::illegal(
                 "dequant_element_count",
                 format!("{} source words are no multiple of {unit}", src.len()),

@@ -169,7 +169,9 @@ impl Iterator for Offsets<'_> {
         self.left = self.left.checked_sub(1)?;
         let mut at = self.walk.start as i64;
         for (&(step, _), &i) in self.walk.dims.iter().zip(&self.index) {
-            at += i64::from(step) * i64::from(i) * self.walk.elem as i64;
+            // Wraps rather than panics: the pattern may be unchecked.
+            let distance = i64::from(step).wrapping_mul(i64::from(i));
+            at = at.wrapping_add(distance.wrapping_mul(self.walk.elem as i64));
         }
         for (i, &(_, num)) in self.index.iter_mut().zip(&self.walk.dims) {
             *i += 1;
@@ -311,6 +313,41 @@ fn scatter<T>(
     })
 }
 
+/// The elements of `walk` in place, when they are FP32, next to each other and aligned on this
+/// host; `None` sends the caller to [`gather_f32`], which gives the same numbers.
+///
+/// # Errors
+/// The pattern leaves the row (illegal instruction), or does not fit the dtype (internal).
+pub fn view_f32<'a>(dtype: Dtype, row: &'a [u8], walk: &Walk) -> Result<Option<&'a [f32]>> {
+    element(dtype, walk, row.len())?;
+    Ok(match viewable(dtype, walk) {
+        Some(bytes) => bytemuck::try_cast_slice(&row[bytes]).ok(),
+        None => None,
+    })
+}
+
+/// As [`view_f32`], to be written; `None` sends the caller to [`scatter_f32`].
+///
+/// # Errors
+/// As [`view_f32`].
+pub fn view_f32_mut<'a>(
+    dtype: Dtype,
+    row: &'a mut [u8],
+    walk: &Walk,
+) -> Result<Option<&'a mut [f32]>> {
+    element(dtype, walk, row.len())?;
+    Ok(match viewable(dtype, walk) {
+        Some(bytes) => bytemuck::try_cast_slice_mut(&mut row[bytes]).ok(),
+        None => None,
+    })
+}
+
+/// Bytes of a contiguous FP32 walk on a host that stores numbers as the device does.
+fn viewable(dtype: Dtype, walk: &Walk) -> Option<std::ops::Range<usize>> {
+    let plain = dtype == Dtype::Fp32 && cfg!(target_endian = "little") && walk.is_contiguous();
+    plain.then(|| walk.start..walk.start + walk.len() * walk.elem)
+}
+
 /// Replaces `out` by the elements of `walk`, widened to FP32.
 ///
 /// # Errors
@@ -400,6 +437,25 @@ mod tests {
         assert!(back.check(10).is_ok() && back.check(9).is_err());
         assert!(Walk::new(0, &[(-1, 2)], 4).check(64).is_err());
         assert!(Walk::new(usize::MAX, &[(i32::MAX, u32::MAX); 5], 8).check(64).is_err());
+    }
+
+    #[test]
+    fn views_show_what_gathering_copies() {
+        let mut words = [0.5f32, 1.5, f32::from_bits(0xFFA0_0001), 3.5];
+        let row: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
+        let walk = Walk::contiguous(4, 3, 4);
+        let mut copy = Vec::new();
+        gather_f32(Dtype::Fp32, row, &walk, &mut copy).unwrap();
+        let view = view_f32(Dtype::Fp32, row, &walk).unwrap().unwrap();
+        let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(view), bits(&copy));
+        let strided = Walk::new(0, &[(2, 2)], 4);
+        assert!(view_f32(Dtype::Fp32, row, &strided).unwrap().is_none());
+        assert!(view_f32(Dtype::Int32, row, &walk).unwrap().is_none());
+        assert!(view_f32(Dtype::Fp32, row, &Walk::contiguous(2, 1, 4)).unwrap().is_none());
+        assert!(view_f32(Dtype::Fp32, row, &Walk::contiguous(8, 3, 4)).is_err());
+        view_f32_mut(Dtype::Fp32, row, &walk).unwrap().unwrap()[0] = 9.0;
+        assert_eq!(words[1], 9.0);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::model::{
     Stream, Tensor,
 };
 use crate::error::{Error, ErrorClass, Result};
+use crate::isa::text::lex::is_name;
 use crate::isa::{Engine, Generation};
 
 /// First bytes of a container.
@@ -108,7 +109,7 @@ fn bad(message: impl std::fmt::Display) -> Error {
 }
 
 /// FNV-1a over eight bytes at a time; finds truncation and bit rot, not malice.
-fn checksum(bytes: &[u8]) -> u64 {
+pub fn checksum(bytes: &[u8]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     let mut chunks = bytes.chunks_exact(8);
     let mut mix = |word: u64| hash = (hash ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(17);
@@ -274,6 +275,38 @@ pub fn decode(bytes: &[u8]) -> Result<Program> {
     Reader { sections, used: 0 }.program(description)
 }
 
+/// Names must be such that a disassembly can declare them, and unique where a name is looked up.
+fn check_names(d: &Description) -> Result<()> {
+    let labels = d.streams.iter().flat_map(|s| s.labels.keys());
+    let blocks = d.blocks.iter().filter_map(|b| b.name.as_ref());
+    let maps = d.semaphores.keys().chain(d.events.keys()).chain(d.metadata.keys());
+    let tensors = d.tensors.iter().map(|t| &t.name);
+    let queues = d.queues.iter().map(|q| &q.name);
+    let kinds = d.queues.iter().filter_map(|q| q.kind.as_ref());
+    let words = labels.chain(blocks).chain(maps).chain(kinds);
+    if let Some(name) = words.chain(tensors.clone()).chain(queues.clone()).find(|n| !is_word(n)) {
+        return Err(bad(format!("`{}` is no name", name.escape_debug())));
+    }
+    if let Some(name) = tensors.clone().find(|n| !is_name(n)) {
+        return Err(bad(format!("a tensor cannot be called `{name}`")));
+    }
+    let twice = |names: Vec<&String>| {
+        let mut seen = std::collections::HashSet::new();
+        names.into_iter().find(|n| !seen.insert(n.as_str())).cloned()
+    };
+    match twice(tensors.collect()).or_else(|| twice(queues.collect())) {
+        Some(name) => Err(bad(format!("`{name}` is declared twice"))),
+        None => Ok(()),
+    }
+}
+
+/// True if the text is one name token.
+fn is_word(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
 struct Reader<'a> {
     sections: &'a [u8],
     used: u64,
@@ -322,6 +355,7 @@ impl<'a> Reader<'a> {
         if counts.into_iter().any(|n| n > limits::DECLARATIONS) {
             return Err(bad("too many declarations"));
         }
+        check_names(&d)?;
         let mut program = Program::new(d.generation);
         program.v1_events8 = d.v1_events8;
         for entry in d.streams {
@@ -374,9 +408,13 @@ impl<'a> Reader<'a> {
             if block.queue >= d.queues.len() {
                 return Err(bad("a DMA block names a queue that does not exist"));
             }
-            for side in block.transfers.iter().flat_map(|t| [&t.src, &t.dst]) {
-                if side.dims.len() > limits::DMA_DIMENSIONS {
-                    return Err(bad("a DMA pattern has too many dimensions"));
+            for transfer in &block.transfers {
+                for side in [&transfer.src, &transfer.dst] {
+                    super::place::check_side(side, program.generation)
+                        .map_err(|why| bad(format!("a DMA block: {why}")))?;
+                }
+                if transfer.src.points() != transfer.dst.points() {
+                    return Err(bad("the sides of a DMA copy differ in size"));
                 }
             }
         }

@@ -66,23 +66,26 @@ pub struct Diagnostic {
     pub notes: Vec<String>,
 }
 
+/// Levels of inclusion and repetition that a report shows.
+const MAX_NOTES: usize = 4;
+
 /// Renders diagnostics as one [`Error`] of class [`ErrorClass::ProgramError`].
 pub fn to_error(sources: &SourceMap, diagnostics: &[Diagnostic], more: bool) -> Error {
     let mut text = match diagnostics.len() {
         1 => String::new(),
         n => format!("{n} errors"),
     };
-    for (i, diagnostic) in diagnostics.iter().enumerate() {
-        if i > 0 || diagnostics.len() > 1 {
-            text.push('\n');
-        }
+    let mut sorted: Vec<&Diagnostic> = diagnostics.iter().collect();
+    sorted.sort_by_key(|d| (d.error.span.file, d.error.span.start));
+    for diagnostic in &sorted {
+        text.push('\n');
         text.push_str(render(sources, diagnostic).trim_end());
     }
     if more {
         text.push_str("\nfurther errors are not shown");
     }
     let mut error = Error::new(ErrorClass::ProgramError, text);
-    if let Some(first) = diagnostics.first() {
+    if let Some(first) = sorted.first() {
         let line = sources.line(first.error.span);
         error.at.source = Some(format!("{}:{}", sources.name(line.file), line.line));
     }
@@ -94,16 +97,22 @@ pub fn render(sources: &SourceMap, diagnostic: &Diagnostic) -> String {
     let span = diagnostic.error.span;
     let length = sources.text(span.file).len();
     let start = (span.start as usize).min(length);
+    let mut notes = diagnostic.notes.clone();
+    if notes.len() > MAX_NOTES {
+        let left_out = notes.len() - MAX_NOTES;
+        notes.truncate(MAX_NOTES);
+        notes.push(format!("and {left_out} levels more"));
+    }
     let report = Report {
         message: diagnostic.error.message.clone(),
-        help: diagnostic.error.help.clone().into_iter().chain(diagnostic.notes.clone()).collect(),
+        help: diagnostic.error.help.clone().into_iter().chain(notes).collect(),
         source: NamedSource::new(sources.name(span.file), sources.text(span.file).to_owned()),
         span: (start, (span.end as usize).min(length).saturating_sub(start)).into(),
     };
     let mut out = String::new();
     let handler = GraphicalReportHandler::new_themed(GraphicalTheme::unicode_nocolor())
         .with_width(100)
-        .with_context_lines(0);
+        .with_context_lines(1);
     match handler.render_report(&mut out, &report) {
         Ok(()) => out.lines().map(|l| format!("{}\n", l.trim_end())).collect(),
         Err(_) => diagnostic.error.message.clone(),

@@ -4,6 +4,7 @@ use half::{bf16, f16};
 
 use super::model::Expected;
 pub use crate::isa::text::dtype::ElemType;
+use crate::numeric::{Rounding, load_f32, store_f32};
 
 /// A number on its way into a tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -12,6 +13,16 @@ pub enum Number {
     Int(i128),
     /// Any other number.
     Float(f64),
+}
+
+impl Number {
+    /// The number as a float.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Number::Int(n) => n as f64,
+            Number::Float(x) => x,
+        }
+    }
 }
 
 impl ElemType {
@@ -48,6 +59,14 @@ impl ElemType {
             "fp32" => out.extend_from_slice(&(value as f32).to_le_bytes()),
             "bf16" => out.extend_from_slice(&bf16::from_f64(value).to_le_bytes()),
             "fp16" => out.extend_from_slice(&f16::from_f64(value).to_le_bytes()),
+            name if self.bits() >= 8 => {
+                let at = out.len();
+                out.resize(at + self.dtype().size(), 0);
+                let narrow = [value as f32];
+                store_f32(self.dtype(), &narrow, &mut out[at..], Rounding::NearestEven).map_err(
+                    |_| format!("{name} takes raw bytes only (uint8 npy, hex or bin data)"),
+                )?;
+            }
             name => {
                 return Err(format!("{name} takes raw bytes only (uint8 npy, hex or bin data)"));
             }
@@ -60,14 +79,15 @@ impl ElemType {
     /// Whole numbers beyond 2^53 lose their low bits; compare those as [`Expected::Ints`].
     /// `None` if the type has no conversion here.
     pub fn read_f64(self, bytes: &[u8]) -> Option<Vec<f64>> {
-        Some(match self.name() {
-            "fp32" => {
-                bytes.chunks_exact(4).map(|b| f64::from(f32::from_le_bytes(array(b)))).collect()
-            }
-            "bf16" => bytes.chunks_exact(2).map(|b| bf16::from_le_bytes(array(b)).into()).collect(),
-            "fp16" => bytes.chunks_exact(2).map(|b| f16::from_le_bytes(array(b)).into()).collect(),
-            _ => self.read_ints(bytes)?.into_iter().map(|n| n as f64).collect(),
-        })
+        if self.is_int() {
+            return Some(self.read_ints(bytes)?.into_iter().map(|n| n as f64).collect());
+        }
+        if self.bits() < 8 {
+            return None;
+        }
+        let mut values = vec![0.0; bytes.len() / self.dtype().size()];
+        load_f32(self.dtype(), bytes, &mut values).ok()?;
+        Some(values.into_iter().map(f64::from).collect())
     }
 
     /// Reads every element of `bytes` as a whole number; `None` for other types.
@@ -91,12 +111,6 @@ impl ElemType {
                 .collect(),
         )
     }
-}
-
-fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
-    let mut out = [0; N];
-    out.copy_from_slice(&bytes[..N]);
-    out
 }
 
 /// How a tensor's bytes differ from what was expected.

@@ -1,14 +1,82 @@
-//! Programs: assembler, container, loader, tensors.
+//! Programs: assembler, disassembler, container, loader, tensors.
+//!
+//! [`load`] takes any of the file forms; everything after it sees a [`Program`].
 
+pub mod asm;
 pub mod container;
 pub mod diag;
 pub mod elem;
 pub mod files;
 pub mod limits;
+pub mod lower;
 pub mod model;
 pub mod npy;
 pub mod place;
 pub mod raw;
+pub mod text;
+
+use std::path::Path;
 
 pub use elem::{ElemType, Mismatch, compare};
 pub use model::*;
+
+use crate::error::{Error, ErrorClass, Result};
+use crate::isa::Generation;
+
+/// What raw streams do not say about themselves.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LoadOptions {
+    /// Generation of raw `.bin` streams.
+    pub generation: Option<Generation>,
+    /// Raw V1 words carry the 8-byte events block.
+    pub v1_events8: bool,
+}
+
+impl Program {
+    /// Loads a program: a text (`.tpb`), a container (by its magic bytes), a directory of raw
+    /// streams (`pe.bin` …) or one such stream.
+    ///
+    /// # Errors
+    /// [`ErrorClass::Io`] or [`ErrorClass::ProgramError`].
+    pub fn load(path: &Path, options: LoadOptions) -> Result<Program> {
+        let raw = || {
+            options.generation.ok_or_else(|| {
+                let message =
+                    format!("{}: raw streams do not say their generation", path.display());
+                Error::new(ErrorClass::ProgramError, message).help("give it, for instance v3")
+            })
+        };
+        if path.is_dir() {
+            return raw::load_directory(path, raw()?, options.v1_events8);
+        }
+        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("");
+        if extension.eq_ignore_ascii_case("bin")
+            && let Some(engine) = raw::engine_of(path)
+        {
+            let mut program = Program::new(raw()?);
+            program.v1_events8 = options.v1_events8;
+            raw::load_stream(&mut program, engine, path)?;
+            return Ok(program);
+        }
+        let bytes = files::read_limited(path, limits::DATA_BYTES)?;
+        if container::is_container(&bytes) {
+            return container::decode(&bytes);
+        }
+        if extension.eq_ignore_ascii_case("tpb") {
+            return asm::assemble_file(path);
+        }
+        let message = format!("{}: not a program", path.display());
+        Err(Error::new(ErrorClass::ProgramError, message).help(
+            "a program is a text `.tpb`, a container `.tpbc`, a directory of raw streams, or one \
+             raw stream named by its engine (`pe.bin`)",
+        ))
+    }
+
+    /// Writes the program as a container, whole or not at all.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        files::write_whole(path, &container::encode(self)?)
+    }
+}

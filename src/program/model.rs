@@ -213,15 +213,20 @@ impl Tensor {
         }
     }
 
+    /// Elements in each partition; all elements in HBM.
+    fn row_elements(&self) -> u64 {
+        let skip = usize::from(self.memory != Memory::Hbm);
+        self.shape.iter().skip(skip).fold(1, |n, d| n.saturating_mul(*d))
+    }
+
     /// Bytes in each partition; all bytes in HBM.
     pub fn row_bytes(&self) -> u64 {
-        match self.memory {
-            Memory::Hbm => self.bytes(),
-            _ => {
-                let row = self.shape.iter().skip(1).fold(1u64, |n, d| n.saturating_mul(*d));
-                self.dtype.bytes_of(row)
-            }
-        }
+        self.dtype.bytes_of(self.row_elements())
+    }
+
+    /// Bits in each partition; all bits in HBM. Saturates.
+    pub fn row_bits(&self) -> u64 {
+        self.row_elements().saturating_mul(self.dtype.bits().into())
     }
 }
 

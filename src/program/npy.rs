@@ -29,6 +29,7 @@ pub struct Array {
 /// # Errors
 /// Not an npy file, a structured or unsupported type, truncated or oversized data.
 pub fn parse(bytes: &[u8]) -> Result<Array, String> {
+    check_header(bytes)?;
     let mut reader = Cursor::new(bytes);
     let header =
         NpyHeader::from_reader(&mut reader).map_err(|e| format!("not an npy file: {e}"))?;
@@ -67,6 +68,35 @@ pub fn parse(bytes: &[u8]) -> Result<Array, String> {
         data = to_row_major(&data, &shape, size);
     }
     Ok(Array { shape, kind: letter, size, bytes: data })
+}
+
+/// Refuses headers whose numbers are so large that the header's reader would overflow: the product
+/// of every number in the text (extents and element width) must stay small.
+fn check_header(bytes: &[u8]) -> Result<(), String> {
+    const PREFIX: usize = 12;
+    let malformed = || "not an npy file: malformed header".to_owned();
+    let head = bytes.get(..PREFIX).ok_or_else(malformed)?;
+    // Version 1 has a 2-byte length, later ones 4 bytes.
+    let (start, length): (usize, usize) = match head[6] {
+        1 => (10, usize::from(u16::from_le_bytes([head[8], head[9]]))),
+        _ => (12, u32::from_le_bytes([head[8], head[9], head[10], head[11]]) as usize),
+    };
+    let end = start.checked_add(length).ok_or_else(malformed)?;
+    let text = bytes.get(start..end).ok_or_else(malformed)?;
+    let mut product: u64 = 1;
+    for run in text.split(|b| !b.is_ascii_digit()).filter(|run| !run.is_empty()) {
+        let digits = std::str::from_utf8(run).map_err(|_| malformed())?;
+        let number: u64 = digits.parse().map_err(|_| "the array is too large".to_owned())?;
+        product = product
+            .checked_mul(number.max(1))
+            .filter(|p| *p <= limits::DATA_BYTES * 8)
+            .ok_or("the array is too large")?;
+    }
+    // Other spellings of numbers would escape the test above.
+    let odd = |pair: &[u8]| {
+        pair[0].is_ascii_digit() && (pair[1] == b'_' || pair[1].is_ascii_alphabetic())
+    };
+    if text.windows(2).any(odd) { Err(malformed()) } else { Ok(()) }
 }
 
 fn to_row_major(data: &[u8], shape: &[u64], size: usize) -> Vec<u8> {

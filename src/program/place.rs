@@ -3,7 +3,8 @@
 //! Automatic placement is first fit in declaration order: a tensor takes the lowest place that is
 //! free of every tensor declared before it.
 
-use super::model::{Memory, Tensor};
+use super::limits;
+use super::model::{DmaSide, Memory, Tensor};
 use crate::isa::Generation;
 
 /// Automatic places in SBUF and HBM are multiples of this.
@@ -13,7 +14,7 @@ const ALIGNMENT: u64 = 64;
 /// value lies below every on-chip aperture (wiki: dma/descriptor-model 2).
 pub const HBM_BASE: u64 = 0x10_0000_0000;
 
-/// Address shape of SBUF or PSUM (wiki: dma/sbuf-psum-banks 1; for V1 the cross-generation page).
+/// Address shape of SBUF or PSUM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// First address.
@@ -30,27 +31,22 @@ pub struct Geometry {
 
 /// The geometry of an on-chip memory; `None` for HBM.
 pub fn geometry(generation: Generation, memory: Memory) -> Option<Geometry> {
-    const KIB: u64 = 1024;
-    let v1 = generation == Generation::V1;
+    let g = crate::isa::Geometry::of(generation);
     match memory {
         Memory::Hbm => None,
-        Memory::Sbuf => {
-            let (stride, active) = match generation {
-                Generation::V1 => (128 * KIB, 96 * KIB),
-                Generation::V2 => (256 * KIB, 192 * KIB),
-                Generation::V3 => (256 * KIB, 224 * KIB),
-                Generation::V4 | Generation::V4Plus => (256 * KIB, 256 * KIB),
-                Generation::V5 => (1024 * KIB, 512 * KIB),
-            };
-            Some(Geometry { base: 0, partitions: 128, stride, active, bank: 0 })
-        }
-        // OPEN: the V1 PSUM offset is not published; the later one is used (V1's SBUF ends below it).
+        Memory::Sbuf => Some(Geometry {
+            base: 0,
+            partitions: g.sbuf_partitions.into(),
+            stride: g.sbuf_stride.into(),
+            active: g.sbuf_active.into(),
+            bank: 0,
+        }),
         Memory::Psum => Some(Geometry {
-            base: 0x200_0000,
-            partitions: if v1 { 64 } else { 128 },
-            stride: if v1 { 16 * KIB } else { 32 * KIB },
-            active: if v1 { 8 * KIB } else { 16 * KIB },
-            bank: 2 * KIB,
+            base: g.psum_base.into(),
+            partitions: g.psum_partitions.into(),
+            stride: g.psum_stride.into(),
+            active: g.psum_active.into(),
+            bank: g.psum_bank.into(),
         }),
     }
 }
@@ -121,6 +117,70 @@ pub fn check_bounds(tensor: &Tensor, generation: Generation) -> Result<(), Strin
         return Err(format!(
             "bytes {}..{} of a partition do not fit its {} bytes of {name} on {generation}",
             area.b0, area.b1, g.active
+        ));
+    }
+    Ok(())
+}
+
+/// Checks that every byte of a DMA pattern lies inside its memory, and its size in the limits.
+///
+/// # Errors
+/// What sticks out, as a message.
+pub fn check_side(side: &DmaSide, generation: Generation) -> Result<(), String> {
+    if side.dims.len() > limits::DMA_DIMENSIONS {
+        return Err(format!("more than {} dimensions", limits::DMA_DIMENSIONS));
+    }
+    if side.dims.iter().any(|d| d.1 == 0) || side.element_bytes == 0 {
+        return Err("an empty pattern".to_owned());
+    }
+    if side.bytes() > limits::TENSOR_BYTES {
+        return Err(format!("more than {} bytes in one copy", limits::TENSOR_BYTES));
+    }
+    let name = side.memory.name();
+    // 128-bit arithmetic cannot overflow: eight steps of 64 bits times counts below 2^36.
+    let reach = |part: &dyn Fn(i128) -> i128| {
+        let mut range = (0i128, 0i128);
+        for (step, count) in &side.dims {
+            let far = part((*step).into()) * i128::from(count - 1);
+            range.0 += far.min(0);
+            range.1 += far.max(0);
+        }
+        range
+    };
+    let Some(g) = geometry(generation, side.memory) else {
+        let (low, high) = reach(&|step| step);
+        let address = i128::from(side.address);
+        let last = address + high + i128::from(side.element_bytes);
+        return if address + low < 0 || last > 1 << 64 {
+            Err(format!("the pattern leaves the address space of {name}"))
+        } else {
+            Ok(())
+        };
+    };
+    if !(g.base..g.base + g.partitions * g.stride).contains(&side.address) {
+        return Err(format!("{:#x} is not an address of {name}", side.address));
+    }
+    let stride = i128::from(g.stride);
+    let offset = i128::from(side.address - g.base);
+    // A step goes some partitions on and some bytes forth or back.
+    let partitions = |step: i128| (step + stride / 2).div_euclid(stride);
+    let (p0, p1) = reach(&partitions);
+    let (b0, b1) = reach(&|step| step - partitions(step) * stride);
+    let (first, byte) = (offset / stride, offset % stride);
+    if first + p0 < 0 || first + p1 >= g.partitions.into() {
+        return Err(format!(
+            "partitions {} to {} do not fit the {} of {name}",
+            first + p0,
+            first + p1,
+            g.partitions
+        ));
+    }
+    let end = byte + b1 + i128::from(side.element_bytes);
+    if byte + b0 < 0 || end > g.active.into() {
+        return Err(format!(
+            "bytes {}..{end} of a partition do not fit its {} bytes of {name}",
+            byte + b0,
+            g.active
         ));
     }
     Ok(())
@@ -211,5 +271,28 @@ mod tests {
         assert_eq!(put(Memory::Hbm, &[3]), Ok(HBM_BASE + 64));
         assert!(put(Memory::Sbuf, &[128, 57344]).unwrap_err().contains("do not fit"));
         assert!(put(Memory::Sbuf, &[129, 1]).unwrap_err().contains("128 partitions"));
+    }
+
+    #[test]
+    fn patterns_stay_inside() {
+        let side = |memory, address, dims: &[(i64, u64)]| DmaSide {
+            memory,
+            address,
+            dims: dims.to_vec(),
+            element_bytes: 4,
+            dtype: ElemType::FP32,
+        };
+        let check = |side: &DmaSide| check_side(side, Generation::V3);
+        let part = 256 << 10;
+        assert_eq!(check(&side(Memory::Sbuf, 0, &[(4, 57344), (part, 128)])), Ok(()));
+        assert!(check(&side(Memory::Sbuf, 4, &[(4, 57344), (part, 128)])).is_err());
+        assert!(check(&side(Memory::Sbuf, part as u64, &[(part, 128)])).is_err());
+        assert_eq!(check(&side(Memory::Sbuf, 127 * part as u64, &[(-part, 128)])), Ok(()));
+        assert_eq!(check(&side(Memory::Sbuf, 512, &[(part - 4, 128)])), Ok(()));
+        assert!(check(&side(Memory::Sbuf, 500, &[(part - 4, 128)])).is_err());
+        assert!(check(&side(Memory::Psum, 0, &[])).is_err());
+        assert!(check(&side(Memory::Hbm, u64::MAX, &[])).is_err());
+        assert!(check(&side(Memory::Hbm, 0, &[(i64::MIN, 1 << 30)])).is_err());
+        assert!(check(&side(Memory::Hbm, 0, &[(4, u64::MAX), (4, u64::MAX)])).is_err());
     }
 }

@@ -49,7 +49,8 @@ impl Compare {
         }
     }
 
-    fn from_code(code: u8) -> Option<Self> {
+    /// Compare of the low bits of a semaphore wait mode.
+    pub fn from_code(code: u8) -> Option<Self> {
         Some(match code {
             1 => Compare::Eq,
             2 => Compare::Lt,

@@ -7,6 +7,7 @@ pub mod chrome;
 pub mod digest;
 pub mod record;
 pub mod summary;
+pub mod tee;
 
 pub use record::{
     InstRecord, Record, Recorder, StallCause, SyncRecord, TraceHeader, TransferRecord,

@@ -165,6 +165,17 @@ fn number(text: &str) -> Result<Kind, &'static str> {
     digits.parse().map(Kind::Float).map_err(|_| "malformed number")
 }
 
+/// True if `name` can be declared: a name token that is no register and no number.
+pub fn is_name(name: &str) -> bool {
+    let word = !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    let register = name
+        .strip_prefix('R')
+        .is_some_and(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()));
+    word && !register && !matches!(name, "PCLO" | "PCHI" | "inf" | "nan")
+}
+
 /// Resolves the escapes `\n`, `\t`, `\\`, `\"` and `\xNN` of a string token's text into bytes.
 ///
 /// # Errors

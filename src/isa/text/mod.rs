@@ -5,6 +5,7 @@
 //! `docs/program-format.md` has the grammar.
 
 mod addr;
+mod builder;
 pub mod dtype;
 pub mod events;
 pub mod expr;

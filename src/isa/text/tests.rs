@@ -56,7 +56,7 @@ fn random_words_of_every_opcode_round_trip() {
                 // Sparse words meet the rules that leave fields out.
                 if round % 2 == 1 {
                     for byte in &mut word {
-                        if rng.next_u32() % 4 != 0 {
+                        if !rng.next_u32().is_multiple_of(4) {
                             *byte = 0;
                         }
                     }

@@ -378,7 +378,8 @@ fn member(
     env: &dyn Env,
 ) -> SyntaxResult<Vec<u8>> {
     let mut value = None;
-    if let Some(token) = cursor.peek().filter(|t| t.kind == Kind::Ident) {
+    let called = cursor.peek_at(1).is_some_and(|t| t.text == "(");
+    if let Some(token) = cursor.peek().filter(|t| t.kind == Kind::Ident && !called) {
         // The V1 dtype list has the header names; the profiler's serve as well.
         let dtype = def.name.ends_with("DTYPE").then(|| dtype_code(token.text)).flatten();
         value = def.value_of(token.text).or(dtype.map(u32::from));

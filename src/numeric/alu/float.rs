@@ -6,12 +6,7 @@
 
 use super::AluOp;
 use crate::error::{Error, Result};
-use crate::numeric::CANONICAL_NAN;
-
-#[inline(always)]
-fn canonical(x: f32) -> f32 {
-    if x.is_nan() { CANONICAL_NAN } else { x }
-}
+use crate::numeric::{CANONICAL_NAN, canonical};
 
 #[inline(always)]
 fn truth(condition: bool) -> f32 {

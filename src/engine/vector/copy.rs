@@ -1,0 +1,93 @@
+//! COPY 0x46, CAST 0x47, RECIPROCAL 0x48, MEMSET 0x49 (wiki: firmware/kernels/cast-copy,
+//! firmware/kernels/pool-compute-misc).
+
+use std::mem::take;
+
+use super::common::*;
+use super::reduce::operands;
+use super::rows::*;
+use crate::engine::cost::CostRow;
+use crate::engine::{Env, Operand, Outcome, Prepared};
+use crate::error::Result;
+use crate::isa::f::d4_mr as mr;
+use crate::numeric::{self, Rounding};
+
+/// 0x46: moves bits.
+pub(super) fn copy(env: &Env<'_>) -> Result<Prepared> {
+    let (src, dst) = operands(env)?;
+    same_count(&src, &dst)?;
+    same_dtype(src.dtype, dst.dtype)?;
+    copy_or_cast(env, src, dst)
+}
+
+/// 0x47: through FP32; equal types move bits.
+pub(super) fn cast(env: &Env<'_>) -> Result<Prepared> {
+    let (src, dst) = operands(env)?;
+    same_count(&src, &dst)?;
+    copy_or_cast(env, src, dst)
+}
+
+/// The work of a copy with conversion.
+pub(super) fn copy_or_cast(env: &Env<'_>, src: Operand, dst: Operand) -> Result<Prepared> {
+    let plan = Plan::new(env).source(&src)?.dest(&dst)?;
+    let order = plan.order(dst.channels)?;
+    let dense = src.walk.is_contiguous() && dst.walk.is_contiguous();
+    plan.work(CostRow::Copy, dst.len(), move |lane| {
+        let mut f = take(&mut lane.scratch.f32);
+        let mut b = take(&mut lane.scratch.bits);
+        for c in order.iter() {
+            if dense && let Some(([x], out)) = lane.mem.rows_and_mut([src.row(c)], dst.row(c))? {
+                numeric::convert(src.dtype, dst.dtype, x, out, Rounding::NearestEven)?;
+            } else if src.dtype == dst.dtype {
+                src.gather_bits(lane, c, &mut b[0])?;
+                dst.scatter_bits(lane, c, &b[0])?;
+            } else {
+                src.gather_f32(lane, c, &mut f[0])?;
+                store_f32(&dst, lane, c, &f[0])?;
+            }
+        }
+        lane.scratch.f32 = f;
+        lane.scratch.bits = b;
+        Outcome::none()
+    })
+}
+
+/// 0x48: 1 / x, rounded once. OPEN: the last bit of the device's seed-and-refine chain is not
+/// described (wiki: firmware/kernels/pool-compute-misc).
+pub(super) fn reciprocal(env: &Env<'_>) -> Result<Prepared> {
+    let (src, dst) = operands(env)?;
+    same_count(&src, &dst)?;
+    let len = dst.len();
+    let flops = u64::from(dst.channels) * len as u64;
+    let plan = Plan::new(env).source(&src)?.dest(&dst)?.flops(flops);
+    let order = plan.order(dst.channels)?;
+    plan.work(CostRow::Reciprocal, len, move |lane| {
+        let mut f = take(&mut lane.scratch.f32);
+        let values = &mut f[0];
+        for c in order.iter() {
+            src.gather_f32(lane, c, values)?;
+            values.iter_mut().for_each(|x| *x = canonical(1.0 / *x));
+            store_f32(&dst, lane, c, values)?;
+        }
+        lane.scratch.f32 = f;
+        Outcome::none()
+    })
+}
+
+/// 0x49: every element gets the low bits of the set value.
+pub(super) fn memset(env: &Env<'_>) -> Result<Prepared> {
+    let n = channels(env, mr::NUM_ACTIVE_CHANNELS);
+    let dst = operand(env, mr::DST, dtype(env, mr::DTYPE)?, n)?;
+    let value = env.inst.get(mr::SET_VALUE);
+    let len = dst.len();
+    Plan::new(env).dest(&dst)?.work(CostRow::Memset, len, move |lane| {
+        let mut b = take(&mut lane.scratch.bits);
+        b[0].clear();
+        b[0].resize(len, value);
+        for c in 0..n {
+            dst.scatter_bits(lane, c, &b[0])?;
+        }
+        lane.scratch.bits = b;
+        Outcome::none()
+    })
+}

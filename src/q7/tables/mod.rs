@@ -1,0 +1,3 @@
+//! Tables of the Vision-Q7 as data.
+
+pub mod seeds;

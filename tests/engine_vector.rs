@@ -1,0 +1,322 @@
+//! Vector opcodes against vectors of an independent oracle (`tools/oracle/vector.py`).
+
+#[path = "engine_vector/golden.rs"]
+mod golden;
+#[path = "engine_vector/property.rs"]
+mod property;
+
+use serde_json::{Value, json};
+use tpbemu::ErrorClass;
+use tpbemu::engine::testing::Bench;
+use tpbemu::isa::{Engine, Generation, Inst, opcode_by_name};
+use tpbemu::memory::Space;
+
+fn generation(name: &str) -> Generation {
+    match name {
+        "v1" => Generation::V1,
+        "v2" => Generation::V2,
+        "v3" => Generation::V3,
+        "v4" => Generation::V4,
+        "v4plus" => Generation::V4Plus,
+        "v5" => Generation::V5,
+        other => panic!("generation {other}"),
+    }
+}
+
+fn int(v: &Value) -> u64 {
+    v.as_u64().or_else(|| v.as_i64().map(|v| v as u64)).unwrap_or_else(|| panic!("number: {v}"))
+}
+
+fn hex(v: &Value) -> Vec<u8> {
+    let text = v.as_str().expect("hex text");
+    (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
+}
+
+/// A pattern as its bytes: address or base, steps, counts, the missing dimensions of one element.
+fn pattern(v: &Value, size: usize) -> Vec<u8> {
+    let dims = (size - 4) / 4;
+    let list = |key: &str, fill: i64| -> Vec<u8> {
+        let list = v[key].as_array().unwrap();
+        assert!(list.len() <= dims, "{v} in {dims} dimensions");
+        (0..dims)
+            .map(|d| list.get(d).map_or(fill, |n| n.as_i64().unwrap()) as u16)
+            .flat_map(u16::to_le_bytes)
+            .collect()
+    };
+    let first = v.get("addr").or_else(|| v.get("base")).expect("addr or base");
+    let mut out = (int(first) as u32).to_le_bytes().to_vec();
+    out.extend(list("steps", 0));
+    out.extend(list("nums", 1));
+    out
+}
+
+fn build(generation: Generation, v: &Value) -> Inst {
+    let name = v["opcode"].as_str().unwrap();
+    let def = opcode_by_name(generation, name).unwrap_or_else(|| panic!("no opcode {name}"));
+    let mut inst = Inst::empty(generation, def.byte);
+    if let Some(spec) = v.get("extended_opcode") {
+        inst.bytes[12] = int(spec) as u8;
+    }
+    for (key, value) in v.as_object().unwrap() {
+        if key == "opcode" {
+            continue;
+        }
+        let field = inst.by_name(key).unwrap_or_else(|| panic!("{name} has no field {key}"));
+        let (at, size) = (usize::from(field.offset), usize::from(field.size));
+        let bytes = match value {
+            Value::Object(_) => pattern(value, size),
+            Value::String(_) => hex(value),
+            number => int(number).to_le_bytes()[..size].to_vec(),
+        };
+        inst.bytes[at..at + bytes.len()].copy_from_slice(&bytes);
+    }
+    inst
+}
+
+/// Distance of two FP32 numbers in units of the last place.
+fn ulps(a: u32, b: u32) -> u64 {
+    let key = |x: u32| {
+        let m = i64::from(x & 0x7FFF_FFFF);
+        if x >> 31 == 1 { -m } else { m }
+    };
+    key(a).abs_diff(key(b))
+}
+
+fn same(got: &[u8], want: &[u8], ulp: u64) -> bool {
+    got == want
+        || (ulp > 0
+            && got
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .zip(want.as_chunks::<4>().0)
+                .all(|(g, w)| ulps(u32::from_le_bytes(*g), u32::from_le_bytes(*w)) <= ulp))
+}
+
+fn run_case(case: &Value) -> Result<(), String> {
+    let generation = generation(case["gen"].as_str().unwrap());
+    let engine = match case["engine"].as_str().unwrap() {
+        "pool" => Engine::Pool,
+        _ => Engine::Dve,
+    };
+    let mut bench = Bench::new(generation, engine);
+    for (register, value) in case["registers"].as_object().unwrap() {
+        bench.registers[register.parse::<usize>().unwrap()] = int(value) as u32;
+    }
+    for row in case["put"].as_array().unwrap() {
+        bench.put(Space::Sbuf, int(&row[0]) as u32, int(&row[1]), &hex(&row[2]));
+    }
+    for v in case["insts"].as_array().unwrap() {
+        let inst = build(generation, v);
+        bench.run(&inst).map_err(|e| format!("{inst:?}: {e:?}"))?;
+    }
+    let ulp = int(&case["ulp"]);
+    for row in case["expect"].as_array().unwrap() {
+        let want = hex(&row[2]);
+        let got = bench.get(Space::Sbuf, int(&row[0]) as u32, int(&row[1]), want.len() as u64);
+        if !same(&got, &want, ulp) {
+            return Err(format!(
+                "partition {} byte {}:\n got {got:02x?}\nwant {want:02x?}",
+                row[0], row[1]
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn vectors_of_the_oracle() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/vector");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
+    files.sort();
+    let (mut run, mut failed) = (0, Vec::new());
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let cases: Vec<Value> = serde_json::from_str(&text).unwrap();
+        for case in &cases {
+            run += 1;
+            if let Err(why) = run_case(case) {
+                failed.push(format!("{}: {}: {why}", file.display(), case["name"]));
+            }
+        }
+    }
+    println!("{run} run, {} failed", failed.len());
+    assert!(run > 500, "only {run} vectors found");
+    assert!(
+        failed.is_empty(),
+        "{} of {run} failed, first of them:\n{}",
+        failed.len(),
+        failed.iter().take(12).cloned().collect::<Vec<_>>().join("\n")
+    );
+}
+
+#[test]
+fn illegal_operands_are_errors_not_panics() {
+    let refuse = |v: Value, class: ErrorClass, what: &str| {
+        let inst = build(Generation::V3, &v);
+        let bench = Bench::new(Generation::V3, Engine::Dve);
+        let error = bench.prepare(&inst).err().unwrap_or_else(|| panic!("accepted: {v}"));
+        assert_eq!(error.class, class, "{error:?}");
+        assert!(format!("{error:?}").contains(what), "{error:?} does not speak of {what}");
+    };
+    let tensor = |addr: u32, n: u32| json!({"addr": addr, "steps": [1], "nums": [n]});
+    let tt = |dtypes: u32, op: u32, counts: [u32; 3]| {
+        json!({
+            "opcode": "TENSOR_TENSOR_ARITH_OP", "in0_in1_dtype": dtypes, "out_dtype": dtypes & 15,
+            "op": op, "num_active_channels": 4, "src0": tensor(0, counts[0]),
+            "src1": tensor(256, counts[1]), "dst": tensor(512, counts[2]),
+        })
+    };
+    let check = |v: Value, what: &str| refuse(v, ErrorClass::IllegalInstruction, what);
+    check(tt(0xAA, 0x04, [4, 5, 4]), "same_src_dst_count");
+    check(tt(0xAA, 0x07, [4, 4, 4]), "DIVIDE");
+    check(tt(0xAA, 0x20, [4, 4, 4]), "is_valid_alu_op");
+    check(tt(0x00, 0x04, [4, 4, 4]), "is_valid_dtype");
+    check(tt(0xCC, 0xC4, [4, 4, 4]), "POOL only");
+    check(tt(0xAA, 0x04, [0, 0, 0]), "tensor_valid");
+    refuse(
+        json!({
+            "opcode": "IOTA", "out_dtype": 10, "num_active_channels": 4,
+            "src_data": {"base": 0, "steps": [1], "nums": [8]}, "dst": tensor(0, 9),
+        }),
+        ErrorClass::IllegalInstruction,
+        "same_src_dst_count",
+    );
+    refuse(
+        json!({
+            "opcode": "STREAM_TRANSPOSE", "in_dtype": 10, "out_dtype": 10, "num_active_channels": 32,
+            "src": tensor(0, 33), "dst": tensor(512, 33),
+        }),
+        ErrorClass::IllegalInstruction,
+        "tiles",
+    );
+    refuse(json!({"opcode": "REG_LOAD"}), ErrorClass::MissingSpecification, "REG_LOAD");
+}
+
+#[test]
+fn pool_does_not_reach_psum() {
+    let mut bench = Bench::new(Generation::V3, Engine::Pool);
+    let psum = bench.config.geometry.psum_base;
+    let tensor = |addr: u32| json!({"addr": addr, "steps": [1], "nums": [4]});
+    let inst = build(
+        Generation::V3,
+        &json!({
+            "opcode": "COPY", "in_dtype": 10, "out_dtype": 10, "num_active_channels": 4,
+            "src": tensor(psum), "dst": tensor(0),
+        }),
+    );
+    assert_eq!(bench.run(&inst).unwrap_err().class, ErrorClass::IllegalInstruction);
+    bench.engine = Engine::Dve;
+    bench.put_f32(Space::Psum, 3, 0, &[1.0, 2.0, 3.0, 4.0]);
+    bench.run(&inst).unwrap();
+    assert_eq!(bench.get_f32(Space::Sbuf, 3, 0, 4), [1.0, 2.0, 3.0, 4.0]);
+}
+
+/// Any bytes behind the opcode give a result or an error, never a panic.
+#[test]
+fn arbitrary_words_never_panic() {
+    let mut seed = 0x9E37_79B9_7F4A_7C15u64;
+    let mut next = move || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    let mut executed = 0;
+    for generation in [Generation::V1, Generation::V2, Generation::V3, Generation::V5] {
+        for engine in [Engine::Dve, Engine::Pool] {
+            let mut bench = Bench::new(generation, engine);
+            for op in tpbemu::engine::vector::OPS {
+                for round in 0..24 {
+                    let mut inst = Inst::empty(generation, op.byte);
+                    if inst.def().is_ok_and(|def| def.name != op.name) {
+                        continue;
+                    }
+                    for byte in &mut inst.bytes[8..] {
+                        // Mostly small values, so that some words get past the checks.
+                        let r = next();
+                        *byte = if r % 4 < round % 4 { (r >> 8) as u8 } else { (r >> 8 & 3) as u8 };
+                    }
+                    if bench.run(&inst).is_ok() {
+                        executed += 1;
+                    }
+                }
+            }
+        }
+    }
+    println!("{executed} random words executed");
+}
+
+/// V1 has the same operations in other places of the word; its POOL computes in FP32 and reaches
+/// PSUM.
+#[test]
+fn v1_forms_compute_the_same() {
+    let run = |generation: Generation, engine: Engine, inst: &dyn Fn(u32, u32) -> Value| {
+        let mut bench = Bench::new(generation, engine);
+        let stride = bench.config.geometry.sbuf_stride;
+        for p in 0..3 {
+            let row: Vec<f32> = (0..16).map(|i| (i * 7 % 11) as f32 - 3.5 + p as f32).collect();
+            bench.put_f32(Space::Sbuf, p, 0, &row);
+        }
+        let subdim_x = if generation == Generation::V1 { 1 } else { 2 };
+        let inst = build(generation, &inst(stride, subdim_x));
+        bench.run(&inst).unwrap_or_else(|e| panic!("{inst:?}: {e:?}"));
+        (1..3).map(|p| bench.get(Space::Sbuf, p, 1024, 64)).collect::<Vec<_>>()
+    };
+    let row = |stride: u32, byte: u32, nums: &[u32]| {
+        let steps: Vec<i32> =
+            nums.iter().scan(1, |s, n| Some(std::mem::replace(s, *s * *n as i32))).collect();
+        json!({"addr": stride + byte, "steps": steps, "nums": nums})
+    };
+    let one_source = |opcode: &'static str, op: u32, dst: u32| {
+        move |stride: u32, x: u32| {
+            json!({"opcode": opcode, "in_dtype": 10, "out_dtype": 10, "num_active_channels": 2,
+                "op": op, "op_dim": if op == 0 { 0 } else { x }, "src": row(stride, 0, &[4, 4]),
+                "dst": row(stride, 1024, &[dst])})
+        }
+    };
+    let cases: Vec<(&str, Box<dyn Fn(u32, u32) -> Value>)> = vec![
+        (
+            "tensor-tensor",
+            Box::new(|stride, _| {
+                json!({"opcode": "TENSOR_TENSOR_ARITH_OP", "in0_in1_dtype": 0xAA, "out_dtype": 10,
+                "op": 6, "num_active_channels": 2, "src0": row(stride, 0, &[8]),
+                "src1": row(stride, 32, &[8]), "dst": row(stride, 1024, &[8])})
+            }),
+        ),
+        (
+            "tensor-scalar",
+            Box::new(|stride, _| {
+                json!({"opcode": "TENSOR_SCALAR_ARITH_OP", "in_dtype": 10, "out_dtype": 6,
+                "num_active_channels": 2, "op0": 5, "op1": 6, "reverse_operands": 1,
+                "imm0": 2f32.to_bits(), "imm1_src": 1, "imm1": stride + 4,
+                "src": row(stride, 0, &[16]), "dst": row(stride, 1024, &[16])})
+            }),
+        ),
+        ("reduce", Box::new(one_source("TENSOR_REDUCE_ARITH_OP", 4, 4))),
+        ("cumulative", Box::new(one_source("TENSOR_CUMULATIVE_ARITH_OP", 4, 16))),
+        ("copy", Box::new(one_source("COPY", 0, 16))),
+        ("reciprocal", Box::new(one_source("RECIPROCAL", 0, 16))),
+        (
+            "memset",
+            Box::new(|stride, _| {
+                json!({"opcode": "MEMSET", "dtype": 6, "num_active_channels": 2,
+                "dst_element_count": 8, "set_value": 0x3FC0, "dst": row(stride, 1024, &[8])})
+            }),
+        ),
+        (
+            "pool",
+            Box::new(|stride, x| {
+                json!({"opcode": "POOL", "in_dtype": 10, "out_dtype": 10, "num_active_channels": 2,
+                "pool_func": 2, "pool_dim": x, "pool_scale": 0.25f32.to_bits(),
+                "src": row(stride, 0, &[4, 4]), "dst": row(stride, 1024, &[4])})
+            }),
+        ),
+    ];
+    for (name, case) in &cases {
+        let v1 = run(Generation::V1, Engine::Pool, case.as_ref());
+        let v3 = run(Generation::V3, Engine::Dve, case.as_ref());
+        assert_eq!(v1, v3, "{name}");
+        assert!(v1.iter().flatten().any(|b| *b != 0), "{name} wrote nothing");
+    }
+}
