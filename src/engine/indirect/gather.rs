@@ -34,7 +34,7 @@ pub fn indirect_copy(env: &Env<'_>) -> Result<Prepared> {
         "indirect_copy_dtype",
         || "input and output dtype of INDIRECT_COPY differ".into(),
     )?;
-    require(channels % CORE_PARTITIONS == 0, "indirect_copy_channels", || {
+    require(channels.is_multiple_of(CORE_PARTITIONS), "indirect_copy_channels", || {
         format!("{channels} channels are no multiple of {CORE_PARTITIONS}")
     })?;
     let Pattern::Indirect { index, data, num } = env.inst.pattern(l::SRC)? else {
