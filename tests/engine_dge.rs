@@ -24,6 +24,7 @@ mod properties {
     use crate::indirect_support::build;
 
     const SBUF: u64 = 0x20_0000_0000;
+    const HBM: u64 = 0x10_0000_0000;
     const STRIDE: u64 = 0x40000;
 
     proptest! {
@@ -67,13 +68,14 @@ mod properties {
             prop_assume!(!by_partition || STRIDE % element == 0);
             let sbuf_elements = [sbuf_steps[0] / element, sbuf_steps[1] / element];
             let (a, b) = if load { ("src", "dst") } else { ("dst", "src") };
-            let mut fields = side(a, 4096 + start, hbm_steps);
+            let mut fields = side(a, HBM + 4096 + start, hbm_steps);
             fields.extend(side(b, SBUF + 128, sbuf_elements));
             fields.insert("in_dtype".into(), json!(3));
             fields.insert("out_dtype".into(), json!(3));
             let limit = limit.map(|l| hbm(0) + element * l);
             if let Some(limit) = limit {
                 bench.registers[10] = limit as u32;
+                bench.registers[11] = (HBM >> 32) as u32;
                 fields.insert(format!("{a}_bound_reg"), json!(0x80 | 10));
             }
             let inst = build(Generation::V3, "DMAMEMCPY", &json!(fields));

@@ -17,6 +17,7 @@ use tpbemu::numeric::rng::{Xorwow, uniform_high_bits, uniform_low_bits};
 
 const STRIDE: u64 = 0x40000;
 const SBUF: u64 = 0x20_0000_0000;
+const HBM: u64 = 0x10_0000_0000;
 
 /// Published values that are no behaviour of these instructions, and why.
 const LISTED: &[(&str, &str)] = &[
@@ -293,7 +294,7 @@ fn check(op: &str, input: &Value, expect: &Value) -> bool {
                 g,
                 "DMA_INDIRECT",
                 &json!({"idx_num_active_channels": 128, "flags": 4, "in_dtype": 9, "out_dtype": 9,
-                    "src_start_addr": 0, "src_step_elem": 1, "src_num_elem": 1, "src_elem_size": 4,
+                    "src_start_addr": HBM, "src_step_elem": 1, "src_num_elem": 1, "src_elem_size": 4,
                     "dst_start_addr": SBUF, "dst_step_elem": 1, "dst_num_elem": 1,
                     "dst_elem_size": 4, "src_idx_start_addr": 0, "src_idx_bound_reg": 0xC4}),
             );
@@ -315,7 +316,7 @@ fn check(op: &str, input: &Value, expect: &Value) -> bool {
                 &mut bench,
                 g,
                 "DMA_GATHER_TRANSPOSE",
-                json!({"idx_num_active_channels": 128, "src_start_addr": 0,
+                json!({"idx_num_active_channels": 128, "src_start_addr": HBM,
                     "src_step_elem": input["src_step"], "src_num_elem": src_num,
                     "src_idx_start_addr": 0, "dst_start_addr": SBUF + 1024, "dst_step_elem_1": 0,
                     "dst_num_elem": [expect["dst_num_0"], 1], "elem_size": expect["elem_size"],

@@ -8,6 +8,7 @@ use tpbemu::ErrorClass;
 use tpbemu::engine::testing::Bench;
 use tpbemu::engine::{Outcome, Prepared};
 use tpbemu::error::Result;
+use tpbemu::isa::validate::validate;
 use tpbemu::isa::{Engine, FieldType, Generation, Inst, opcode_by_name};
 use tpbemu::memory::Space;
 
@@ -122,6 +123,8 @@ pub fn execute(v: &Value, bench: &mut Bench) -> Result<Vec<(u16, u32)>> {
     let mut semaphores = Vec::new();
     for step in v["program"].as_array().expect("program") {
         let inst = build(generation(v), step["op"].as_str().unwrap(), &step["fields"]);
+        // the words are legal ones
+        validate(&inst, bench.engine, true)?;
         if let Prepared::Dma(request) = bench.prepare(&inst)? {
             semaphores.extend(request.semaphores.iter().copied());
         }

@@ -4,7 +4,7 @@ independently of the emulator."""
 
 import numpy as np
 
-from indirect_common import (CODE, NP, SBUF_STRIDE, Vector, addr4, device, is_int, narrow, numbers,
+from indirect_common import (CODE, HBM_WINDOW, NP, SBUF_STRIDE, Vector, addr4, device, is_int, narrow, numbers,
                              tensor, walk, widen, write)
 
 OPS = {"none": 0, "add": 1, "multiply": 2, "max": 3, "min": 4}
@@ -17,13 +17,15 @@ class Side:
         self.where, self.dims, self.size = where, dims, size
 
     def address(self):
-        return self.where if isinstance(self.where, int) else device(*self.where)
+        if isinstance(self.where, int):
+            return HBM_WINDOW + self.where
+        return device(*self.where)
 
     def places(self):
         for offset in walk(self.dims):
             at = self.address() + offset
             if isinstance(self.where, int):
-                yield at, ("hbm", 0, at)
+                yield at, ("hbm", 0, at - HBM_WINDOW)
             else:
                 p, b = divmod(at - device(0, 0), SBUF_STRIDE)
                 yield at, ("sbuf", p, b)
@@ -80,6 +82,8 @@ def memcpy(name, seed, src, dst, dtypes=("uint8", "uint8"), op="none", limits=No
     v.freeze()
     bounds = {}
     if limits:
+        limits = [x if x is None or not isinstance(s.where, int) else x + HBM_WINDOW
+                  for x, s in zip(limits, [src, dst])]
         for prefix, register, limit in zip(["src", "dst"], [4, 6], limits):
             if limit is not None:
                 v.registers[str(register)] = limit & 0xFFFFFFFF
@@ -112,7 +116,7 @@ def indirect(name, seed, mode, src, dst, src_idx=None, dst_idx=None, bounds=(Non
         for i in rows:
             at = side.address() + i * side.dims[0][0]
             if isinstance(side.where, int):
-                place = ("hbm", 0, at)
+                place = ("hbm", 0, at - HBM_WINDOW)
             else:
                 p, b = divmod(at - device(0, 0), SBUF_STRIDE)
                 place = ("sbuf", p, b)
@@ -168,7 +172,7 @@ def transpose(name, seed, dtype, columns, tiles, src_at):
         for c in range(columns):
             element = v.memory.get("hbm", 0, src_at + r * pitch + c * size, size)
             v.memory.put("sbuf", c, 64 + r * size, element)
-    v.inst("DMA_TRANSPOSE", in_dtype=CODE[dtype], out_dtype=CODE[dtype], src_start_addr=src_at,
+    v.inst("DMA_TRANSPOSE", in_dtype=CODE[dtype], out_dtype=CODE[dtype], src_start_addr=HBM_WINDOW + src_at,
            src_step_elem=[16 * pitch, 0], src_num_elem=[tiles, 1], tile_src_row_step=pitch,
            dst_start_addr=device(0, 64), dst_step_elem=[16 * size, 0], dst_num_elem=[tiles, 1],
            tile_src_rows=16, tile_src_cols=columns, semaphore=12)
@@ -203,7 +207,7 @@ def gather_transpose(name, seed, width, block, indices, bound, sbuf=False):
         v.registers["3"] = bound
         fields["src_idx_bound_reg"] = 0x83
     v.inst("DMA_GATHER_TRANSPOSE", semaphore=7, idx_num_active_channels=128,
-           src_start_addr=device(5, 512) if sbuf else 256, src_step_elem=[1, width],
+           src_start_addr=device(5, 512) if sbuf else HBM_WINDOW + 256, src_step_elem=[1, width],
            src_num_elem=[width, len(indices)], src_idx_start_addr=addr4(0, 1024),
            dst_start_addr=device(32, 2048), dst_step_elem_1=step, dst_num_elem=[len(indices), blocks],
            elem_size=block, in_out_dtype=CODE["bf16"] * 17, flags=1, **fields)
@@ -220,11 +224,11 @@ def memcpy2(seed, mode):
     # base register 10 (pair 10, 11), offset register 12 (pair 12, 13)
     base, offset, immediate = {1: (0x300, 0, 0), 2: (0x200, 0, 0x100), 4: (0x280, 0x80, 0),
                                6: (0x240, 0xC0, 0), 8: (0x2C0, 4, 16)}[mode]
-    v.registers = {"10": base, "11": 0, "12": offset, "13": 0}
+    v.registers = {"10": base, "11": HBM_WINDOW >> 32, "12": offset, "13": 0}
     raw = 10 | 12 << 8 | immediate << 32
     v.inst("DMA_MEMCPY2", addr_mode=mode, sema_update_mode=0x11, rd_done_sema_update_idx=20,
            wr_done_sema_update_idx=21, src_start_addr=raw, src_step_elem=[1, 0], src_num_elem=[4, 1],
-           src_elem_size=16, dst_start_addr=0x800, dst_step_elem=[1, 0], dst_num_elem=[1, 1],
+           src_elem_size=16, dst_start_addr=HBM_WINDOW + 0x800, dst_step_elem=[1, 0], dst_num_elem=[1, 1],
            dst_elem_size=64)
     return v.done(semaphores=[[20, 1], [21, 1]])
 

@@ -25,6 +25,7 @@ SBUF_STRIDE = 0x40000
 # Distance between partitions of the generation whose vector is being made.
 stride = {"sbuf": SBUF_STRIDE}
 SBUF_WINDOW = 0x2000000000
+HBM_WINDOW = 0x1000000000
 PSUM_BASE = 0x2000000
 PSUM_STRIDE = 0x8000
 
