@@ -19,6 +19,7 @@ pub mod outcome;
 pub mod queue;
 pub mod run;
 pub mod scalar;
+mod pool;
 mod scalar_memory;
 pub mod sp;
 mod sp_run;
