@@ -3,8 +3,11 @@
 mod asm;
 mod disasm;
 mod isa;
+mod mutate_sync;
 mod q7;
+mod replay;
 pub mod run;
+mod stress;
 mod validate;
 
 use std::process::ExitCode;
@@ -26,6 +29,13 @@ pub struct Cli {
 enum Command {
     /// Runs a program.
     Run(run::RunArgs),
+    /// Runs a program under many schedules and checks every run.
+    Stress(stress::StressArgs),
+    /// Repeats a finding of `stress`.
+    Replay(replay::ReplayArgs),
+    /// Measures the race check on broken variants of correct programs.
+    #[command(hide = true)]
+    MutateSync(mutate_sync::MutateArgs),
     /// Assembles program text into a container.
     Asm(asm::AsmArgs),
     /// Prints a program as text that assembles to the same words.
@@ -44,6 +54,9 @@ pub fn main() -> ExitCode {
     init_logging(cli.verbose);
     let result = match &cli.command {
         Command::Run(args) => run::main(args),
+        Command::Stress(args) => stress::main(args),
+        Command::Replay(args) => replay::main(args),
+        Command::MutateSync(args) => mutate_sync::main(args),
         Command::Asm(args) => asm::run(args).map(|()| ExitCode::SUCCESS),
         Command::Disasm(args) => disasm::run(args).map(|()| ExitCode::SUCCESS),
         Command::Validate(args) => validate::run(args).map(|()| ExitCode::SUCCESS),

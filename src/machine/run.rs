@@ -1221,7 +1221,7 @@ impl Machine {
         let image = Arc::clone(&self.image);
         let control = |s: usize, pc: u32| {
             let word = image.words.get(s).map(|words| words.get(pc as usize));
-            word.is_some_and(|w| w.is_none_or(|w| !matches!(w.kind, Kind::Data(_))))
+            word.is_some_and(|w| w.is_none_or(|w| !matches!(w.kind, Kind::Data(_) | Kind::Refuse(_))))
         };
         let mut hazards = Vec::new();
         for finding in guarantees.races(control) {
