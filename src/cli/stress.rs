@@ -123,8 +123,8 @@ pub fn main(args: &StressArgs) -> Result<ExitCode> {
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
-    let rate = tally.done.saturating_sub(had as u64) as f64
-        / started.elapsed().as_secs_f64().max(1e-9);
+    let rate =
+        tally.done.saturating_sub(had as u64) as f64 / started.elapsed().as_secs_f64().max(1e-9);
     summary(args, &tally, undisturbed.plain.bounded(), &seeds, rate);
     let first = tally.findings.values().map(|(_, seed)| *seed).min();
     let Some(seed) = first else {
@@ -201,7 +201,10 @@ fn finding(
     };
     replay.store(&path)?;
     for d in &replay.delays {
-        println!("  delay {:?} of stream {} execution {} by {} ticks", d.site.point, d.site.stream, d.site.index, d.ticks);
+        println!(
+            "  delay {:?} of stream {} execution {} by {} ticks",
+            d.site.point, d.site.stream, d.site.index, d.ticks
+        );
     }
     eprintln!("{error}");
     println!("to repeat: tpbemu replay {}", path.display());

@@ -166,9 +166,7 @@ impl Campaign<'_> {
             let mut first_error = None;
             for line in receiver {
                 let written = line.and_then(|line| {
-                    book.write(&line).map_err(|e| {
-                        Error::io(Path::new("the campaign file"), &e)
-                    })?;
+                    book.write(&line).map_err(|e| Error::io(Path::new("the campaign file"), &e))?;
                     tally.add(&line);
                     progress(&tally);
                     Ok(())

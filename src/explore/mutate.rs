@@ -39,8 +39,10 @@ pub fn mutants(program: &Program) -> Vec<Mutant> {
             for (what, changed) in variants(&inst) {
                 let mut p = program.clone();
                 p.streams[s].words[pc] = changed.bytes;
-                let source =
-                    program.source_of(stream.line(pc)).map(|l| format!(" ({l})")).unwrap_or_default();
+                let source = program
+                    .source_of(stream.line(pc))
+                    .map(|l| format!(" ({l})"))
+                    .unwrap_or_default();
                 let what = format!("{} pc {pc}{source}: {what}", stream.engine);
                 all.push(Mutant { what, program: Arc::new(p) });
             }

@@ -135,10 +135,7 @@ impl Schedule {
     /// No delay; remembers all points.
     pub fn probe() -> Self {
         let given = Given { keep_sites: true, ..Given::default() };
-        Schedule {
-            choice: Choice::Listed(Delays::new()),
-            given: Arc::new(Mutex::new(given)),
-        }
+        Schedule { choice: Choice::Listed(Delays::new()), given: Arc::new(Mutex::new(given)) }
     }
 
     /// The schedule of `seed` under `strategy`.
@@ -150,8 +147,7 @@ impl Schedule {
             Strategy::Jitter => Choice::Jitter { seed, scale },
             Strategy::Pct => {
                 let longest = plain.sites.iter().map(|s| s.index).max().unwrap_or(0) + 1;
-                let mut changes: Vec<u64> =
-                    (0..3).map(|_| below(&mut rng, longest)).collect();
+                let mut changes: Vec<u64> = (0..3).map(|_| below(&mut rng, longest)).collect();
                 changes.sort_unstable();
                 Choice::Pct { seed, scale: scale.div_ceil(8), changes }
             }
@@ -246,9 +242,8 @@ mod tests {
     #[test]
     fn exhaustive_names_each_combination_once() {
         let plain = plain(7);
-        let all: std::collections::BTreeSet<Vec<Site>> = (0..plain.bounded())
-            .map(|i| combination(i, &plain).into_keys().collect())
-            .collect();
+        let all: std::collections::BTreeSet<Vec<Site>> =
+            (0..plain.bounded()).map(|i| combination(i, &plain).into_keys().collect()).collect();
         assert_eq!(all.len() as u64, plain.bounded());
         assert!(all.iter().all(|c| c.len() <= 2));
     }

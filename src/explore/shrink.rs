@@ -25,8 +25,7 @@ pub fn shrink(
         let mut smaller = false;
         while at < kept.len() && limit > 0 {
             let end = (at + chunk).min(kept.len());
-            let rest: Delays =
-                kept[..at].iter().chain(&kept[end..]).copied().collect();
+            let rest: Delays = kept[..at].iter().chain(&kept[end..]).copied().collect();
             limit -= 1;
             if fails(&rest)? {
                 kept.drain(at..end);
@@ -52,8 +51,7 @@ mod tests {
         let site = |index| Site { stream: 0, index, point: PointName::Fetch };
         let all: Delays = (0..100).map(|i| (site(i), 5)).collect();
         let needed = [site(3), site(77)];
-        let small =
-            shrink(&all, 10_000, |d| Ok(needed.iter().all(|s| d.contains_key(s)))).unwrap();
+        let small = shrink(&all, 10_000, |d| Ok(needed.iter().all(|s| d.contains_key(s)))).unwrap();
         assert_eq!(small.into_keys().collect::<Vec<_>>(), needed);
     }
 }

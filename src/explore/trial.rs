@@ -1,5 +1,6 @@
 //! One run under a schedule, and what it showed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -9,6 +10,7 @@ use super::schedule::{Delays, Plain, Schedule};
 use crate::error::{Error, ErrorClass, Result};
 use crate::machine::{self, MachineConfig, Options, Races};
 use crate::program::Program;
+use crate::sync::SyncId;
 use crate::trace::digest::Digest;
 use crate::trace::tee::Shared;
 use crate::trace::{Record, Recorder};
@@ -64,7 +66,8 @@ pub struct Trial {
     pub error: Option<Error>,
     /// Digest of the trace.
     pub trace: u64,
-    /// Digest of the order in which events and semaphores changed, without times.
+    /// Digest of the order in which each event and semaphore changed, and of how far each stream
+    /// came, without times.
     pub order: u64,
     /// Digest of the tensors; `None` if the data was left out or the run ended early.
     pub memory: Option<u64>,
@@ -76,21 +79,40 @@ pub struct Trial {
     pub plain: Plain,
 }
 
-/// Digest of the changes of events and semaphores in their order.
+/// The changes of each event and semaphore in their order, and how far each stream came. Runs that
+/// agree in it differ only in the order of changes that have nothing to do with each other.
 #[derive(Default)]
-struct Order(Digest);
+struct Order {
+    changes: BTreeMap<SyncId, Digest>,
+    executed: BTreeMap<u16, u64>,
+}
+
+impl Order {
+    fn value(&self) -> u64 {
+        let mut all = Digest::default();
+        for (id, digest) in &self.changes {
+            all.bytes(id.to_string().as_bytes());
+            all.bytes(&digest.value().to_le_bytes());
+        }
+        for (stream, n) in &self.executed {
+            all.bytes(&stream.to_le_bytes());
+            all.bytes(&n.to_le_bytes());
+        }
+        all.value()
+    }
+}
 
 impl Recorder for Order {
     fn record(&mut self, record: &Record) {
-        if let Record::Sync(s) = record {
-            let (tag, i) = match s.id {
-                crate::sync::SyncId::Event(i) => (0u8, i),
-                crate::sync::SyncId::Semaphore(i) => (1, i),
-            };
-            self.0.bytes(&[tag]);
-            self.0.bytes(&i.to_le_bytes());
-            self.0.bytes(&s.by.0.to_le_bytes());
-            self.0.bytes(&s.by.1.to_le_bytes());
+        match record {
+            Record::Sync(s) => {
+                let digest = self.changes.entry(s.id).or_default();
+                digest.bytes(&s.by.0.to_le_bytes());
+                digest.bytes(&s.by.1.to_le_bytes());
+                digest.bytes(&s.value.to_le_bytes());
+            }
+            Record::Inst(r) => *self.executed.entry(r.stream).or_default() += 1,
+            _ => {}
         }
     }
 }
@@ -144,7 +166,7 @@ impl Subject {
         Ok(Trial {
             error,
             trace: result.trace_digest,
-            order: order.with(|o| o.0.value()),
+            order: order.with(|o| o.value()),
             memory,
             ticks,
             delays: std::mem::take(&mut given.delays),

@@ -373,7 +373,16 @@ impl Machine {
         let by = (s as u16, self.streams[s].executed);
         let clock = Some(self.streams[s].clock.clone());
         let place = by.1 as u32;
-        self.apply(Post { id, kind, operand, by, pc: pc as u32, clock, place, lane: Lane::Immediate })
+        self.apply(Post {
+            id,
+            kind,
+            operand,
+            by,
+            pc: pc as u32,
+            clock,
+            place,
+            lane: Lane::Immediate,
+        })
     }
 
     fn poll_sem(&mut self, s: usize, pc: usize, inst: &Inst) -> Result<u64> {

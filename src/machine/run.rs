@@ -850,7 +850,9 @@ impl Machine {
         let pc = self.streams[s].pc;
         let image = Arc::clone(&self.image);
         match &image.words[s][pc].kind {
-            Kind::Data(_) | Kind::Refuse(_) if self.library_runs(s, pc) => self.issue_library(s, pc),
+            Kind::Data(_) | Kind::Refuse(_) if self.library_runs(s, pc) => {
+                self.issue_library(s, pc)
+            }
             Kind::Data(prepare) => self.issue(s, pc, *prepare),
             Kind::Refuse(error) => self.placed(Err((**error).clone()), s, pc),
             _ => {
@@ -913,7 +915,13 @@ impl Machine {
     }
 
     /// Hands `work`, made of `words` words from `pc` on, to the data path.
-    pub(super) fn issue_work(&mut self, s: usize, pc: usize, work: Arc<Work>, words: usize) -> Result<()> {
+    pub(super) fn issue_work(
+        &mut self,
+        s: usize,
+        pc: usize,
+        work: Arc<Work>,
+        words: usize,
+    ) -> Result<()> {
         let now = self.now;
         let extra = {
             let index = self.streams[s].executed;
@@ -1221,7 +1229,9 @@ impl Machine {
         let image = Arc::clone(&self.image);
         let control = |s: usize, pc: u32| {
             let word = image.words.get(s).map(|words| words.get(pc as usize));
-            word.is_some_and(|w| w.is_none_or(|w| !matches!(w.kind, Kind::Data(_) | Kind::Refuse(_))))
+            word.is_some_and(|w| {
+                w.is_none_or(|w| !matches!(w.kind, Kind::Data(_) | Kind::Refuse(_)))
+            })
         };
         let mut hazards = Vec::new();
         for finding in guarantees.races(control) {
@@ -1233,9 +1243,8 @@ impl Machine {
         }
         hazards.extend(guarantees.hazards());
         for hazard in hazards {
-            let report = crate::check::hazard::report(&hazard, |(s, pc)| {
-                self.location(s, pc as usize)
-            });
+            let report =
+                crate::check::hazard::report(&hazard, |(s, pc)| self.location(s, pc as usize));
             let report = Error { message: self.with_names(&report.message), ..report };
             match self.options.races {
                 Races::Stop => {
@@ -1248,6 +1257,11 @@ impl Machine {
         let remarks = crate::check::hazard::remarks(&log, &self.sync, |(s, pc)| {
             self.location(s, pc as usize)
         });
+        let limits = guarantees
+            .unproven()
+            .iter()
+            .map(|u| crate::check::hazard::limit(u, |(s, pc)| self.location(s, pc as usize)));
+        let remarks: Vec<String> = remarks.into_iter().chain(limits).collect();
         let remarks: Vec<String> = remarks.iter().map(|r| self.with_names(r)).collect();
         for remark in &remarks {
             tracing::info!("{remark}");
