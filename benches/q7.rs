@@ -4,7 +4,8 @@ use divan::counter::ItemsCount;
 use tpbemu::q7::asm::{Options, assemble};
 use tpbemu::q7::core::{Core, CoreConfig, NoBus, Stop};
 
-const ROUNDS: u64 = 1_000_000;
+/// Short, so that a sample fits between two preemptions of a busy machine.
+const ROUNDS: u64 = 20_000;
 
 fn core(source: &str) -> Core {
     let options = Options { text_base: 0, data_base: 0x8_0000, ..Options::default() };
@@ -25,7 +26,7 @@ fn bench(bencher: divan::Bencher, source: &str) {
     });
 }
 
-#[divan::bench]
+#[divan::bench(sample_count = 2000, sample_size = 1)]
 fn scalar_loop(bencher: divan::Bencher) {
     bench(
         bencher,
@@ -41,7 +42,7 @@ fn scalar_loop(bencher: divan::Bencher) {
     );
 }
 
-#[divan::bench]
+#[divan::bench(sample_count = 2000, sample_size = 1)]
 fn scalar_zero_overhead_loop(bencher: divan::Bencher) {
     bench(
         bencher,
@@ -55,7 +56,7 @@ fn scalar_zero_overhead_loop(bencher: divan::Bencher) {
     );
 }
 
-#[divan::bench]
+#[divan::bench(sample_count = 2000, sample_size = 1)]
 fn scalar_memory(bencher: divan::Bencher) {
     bench(
         bencher,
@@ -69,7 +70,7 @@ fn scalar_memory(bencher: divan::Bencher) {
     );
 }
 
-#[divan::bench]
+#[divan::bench(sample_count = 2000, sample_size = 1)]
 fn vector_add(bencher: divan::Bencher) {
     bench(
         bencher,
@@ -83,7 +84,7 @@ fn vector_add(bencher: divan::Bencher) {
     );
 }
 
-#[divan::bench]
+#[divan::bench(sample_count = 2000, sample_size = 1)]
 fn vector_load_store(bencher: divan::Bencher) {
     bench(
         bencher,

@@ -3,6 +3,7 @@
 mod asm;
 mod disasm;
 mod isa;
+mod q7;
 pub mod run;
 mod validate;
 
@@ -33,6 +34,8 @@ enum Command {
     Validate(validate::ValidateArgs),
     /// Prints what the instruction-set tables know.
     Isa(isa::IsaArgs),
+    /// Assembles, disassembles and inspects code of the Q7 cores.
+    Q7(q7::Q7),
 }
 
 /// Parses the arguments, runs the subcommand and returns the process's exit code.
@@ -45,6 +48,9 @@ pub fn main() -> ExitCode {
         Command::Disasm(args) => disasm::run(args).map(|()| ExitCode::SUCCESS),
         Command::Validate(args) => validate::run(args).map(|()| ExitCode::SUCCESS),
         Command::Isa(args) => isa::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Q7(args) => {
+            q7::run(args).and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS)
+        }
     };
     result.unwrap_or_else(|error| {
         eprintln!("{error}");

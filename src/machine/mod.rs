@@ -19,6 +19,7 @@ pub mod outcome;
 pub mod queue;
 pub mod run;
 pub mod scalar;
+mod pool;
 mod scalar_memory;
 pub mod sp;
 mod sp_run;
@@ -27,6 +28,7 @@ pub mod tensors;
 pub mod time;
 
 pub use config::MachineConfig;
+pub use control::missing as control_status;
 pub use outcome::{RunResult, run};
 pub use run::{Finished, Machine, Options, Perturb, Point, Races};
 pub use sp_run::SpState;
