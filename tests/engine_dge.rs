@@ -112,7 +112,7 @@ mod properties {
                 f
             };
             // steps count elements; a partition is a whole number of them only for powers of two
-            prop_assume!(!by_partition || STRIDE % element == 0);
+            prop_assume!(!by_partition || STRIDE.is_multiple_of(element));
             let sbuf_elements = [sbuf_steps[0] / element, sbuf_steps[1] / element];
             let (a, b) = if load { ("src", "dst") } else { ("dst", "src") };
             let mut fields = side(a, HBM + 4096 + start, hbm_steps);

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use indirect_support::{build, load};
 use serde_json::{Value, json};
+use tpbemu::ErrorClass;
 use tpbemu::engine::testing::Bench;
 use tpbemu::engine::{Outcome, Prepared};
 use tpbemu::isa::{Engine, Generation, STRUCTS};
@@ -539,10 +540,10 @@ fn any_bytes_are_an_answer() {
         state ^= state << 17;
         state
     };
-    let (mut prepared, mut refused) = (0, 0);
+    let (mut prepared, mut refused, mut failed) = (0, 0, 0);
     for generation in [Generation::V2, Generation::V3, Generation::V4, Generation::V5] {
         for engine in [Engine::Pool, Engine::Dve, Engine::Act] {
-            let bench = Bench::new(generation, engine);
+            let mut bench = Bench::new(generation, engine);
             for op in indirect::OPS.iter().chain(dge::OPS) {
                 for round in 0..40 {
                     let mut inst = tpbemu::isa::Inst::empty(generation, op.byte);
@@ -560,15 +561,28 @@ fn any_bytes_are_an_answer() {
                             }
                         };
                     }
+                    for r in &mut bench.registers {
+                        *r = if next() % 2 == 0 { (next() % 64) as u32 } else { 0x10 };
+                    }
                     match bench.prepare(&inst) {
-                        Ok(Prepared::Work(_) | Prepared::Dma(_)) => prepared += 1,
-                        Err(_) => refused += 1,
+                        Ok(Prepared::Work(_)) => prepared += 1,
+                        Ok(Prepared::Dma(r)) if r.transfers.iter().all(|t| t.bytes < 1 << 20) => {
+                            prepared += 1;
+                        }
+                        _ => {
+                            refused += 1;
+                            continue;
+                        }
+                    }
+                    if let Err(e) = bench.run(&inst) {
+                        assert_ne!(e.class, ErrorClass::Internal, "{inst:?}: {e}");
+                        failed += 1;
                     }
                 }
             }
         }
     }
-    println!("{prepared} prepared, {refused} refused");
+    println!("{prepared} prepared, {refused} refused, {failed} failed while running");
     assert!(refused > 1000);
 }
 
