@@ -642,3 +642,58 @@ fn every_opcode_has_a_row() {
         assert_eq!(result.is_ok(), legal, "form {form}: {:?}", result.err());
     }
 }
+
+/// Words that execute, with a few bytes changed, end in a result or an error of the program.
+#[test]
+fn changed_words_never_break_the_emulator() {
+    let mut state = 0x2545_F491_4F6C_DD1Du64;
+    let mut next = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state >> 11
+    };
+    let (mut ran, mut refused) = (0, 0);
+    for file in [
+        "indirect/search.json",
+        "indirect/sort.json",
+        "indirect/gather.json",
+        "indirect/random.json",
+        "indirect/mx.json",
+        "indirect/sparsity.json",
+        "dge/copy.json",
+        "dge/transpose.json",
+    ] {
+        for v in load(file) {
+            let mut bench = indirect_support::bench(&v);
+            for step in v["program"].as_array().unwrap() {
+                let g = indirect_support::generation(&v);
+                let word = build(g, step["op"].as_str().unwrap(), &step["fields"]);
+                for _ in 0..30 {
+                    let mut inst = word;
+                    for _ in 0..1 + next() % 3 {
+                        inst.bytes[12 + (next() % 52) as usize] = (next() % 130) as u8;
+                    }
+                    // legal but slow ones are left out
+                    let large = match bench.prepare(&inst) {
+                        Ok(Prepared::Dma(r)) => r.transfers.iter().any(|t| t.bytes > 1 << 20),
+                        Ok(Prepared::Work(w)) => w.cost.elements > 1 << 14,
+                        Err(_) => false,
+                    };
+                    if large {
+                        continue;
+                    }
+                    match bench.run(&inst) {
+                        Ok(_) => ran += 1,
+                        Err(e) => {
+                            assert_ne!(e.class, ErrorClass::Internal, "{inst:?}: {e}");
+                            refused += 1;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    println!("{ran} ran, {refused} refused");
+    assert!(ran > 500 && refused > 500);
+}

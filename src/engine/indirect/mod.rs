@@ -17,7 +17,7 @@ mod sparsity;
 pub use random_state::{RandomState, StateKind};
 pub use search::SearchState;
 
-pub(in crate::engine) use common::{address, cost, dtype};
+pub(in crate::engine) use common::{address, cost, dtype, holdable};
 pub(in crate::engine) use random::{extended_rand_get_state, extended_rand_set_state};
 
 use super::Op;
