@@ -766,7 +766,9 @@ impl Machine {
         let pc = self.streams[s].pc;
         let image = Arc::clone(&self.image);
         match &image.words[s][pc].kind {
-            Kind::Data(_) | Kind::Refuse(_) if self.library_runs(s, pc) => self.issue_library(s, pc),
+            Kind::Data(_) | Kind::Refuse(_) if self.library_runs(s, pc) => {
+                self.issue_library(s, pc)
+            }
             Kind::Data(prepare) => self.issue(s, pc, *prepare),
             Kind::Refuse(error) => self.placed(Err((**error).clone()), s, pc),
             _ => {
@@ -829,7 +831,13 @@ impl Machine {
     }
 
     /// Hands `work`, made of `words` words from `pc` on, to the data path.
-    pub(super) fn issue_work(&mut self, s: usize, pc: usize, work: Arc<Work>, words: usize) -> Result<()> {
+    pub(super) fn issue_work(
+        &mut self,
+        s: usize,
+        pc: usize,
+        work: Arc<Work>,
+        words: usize,
+    ) -> Result<()> {
         let now = self.now;
         let extra = {
             let index = self.streams[s].executed;
@@ -969,7 +977,7 @@ impl Machine {
         }
         if self.options.recorder.is_some() {
             let mut bytes = [0, 0];
-            for a in &p.work.accesses {
+            for a in p.work.accesses.iter().filter(|_| p.work.judged) {
                 bytes[usize::from(a.kind.writes())] += a.region.len();
             }
             let record = InstRecord {
