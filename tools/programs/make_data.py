@@ -117,7 +117,23 @@ def q7_libraries():
     # lanes are added with saturation, then the 32 partial sums
     lanes = np.clip(x[:, :32].astype(np.int64) + x[:, 32:], -32768, 32767)
     sums = np.clip(lanes.sum(axis=1), -32768, 32767).astype(np.int16)
-    save("q7-libraries", x=x, sums=sums.reshape(128, 1), y=x[:, 31::-1])
+    r = (rng.uniform(0.1, 10, (128, 32)) * rng.choice([-1, 1], (128, 32))).astype(np.float32)
+    best = np.stack([x.max(axis=1), x.argmax(axis=1)], axis=1).astype(np.int16)
+    save(
+        "q7-libraries",
+        x=x,
+        sums=sums.reshape(128, 1),
+        y=x[:, 31::-1],
+        r_in=r,
+        r_out=(1 / r.astype(np.float64)).astype(np.float32),
+        best=best,
+    )
+
+
+def q7_custom():
+    rng = np.random.default_rng(7)
+    x = rng.integers(-(2**31), 2**31, (40, 32)).astype(np.int32)
+    save("q7-custom", x=x, y=x - 7)
 
 
 PROGRAMS = {
@@ -127,6 +143,7 @@ PROGRAMS = {
     "mamba": mamba,
     "v1-conv": v1_conv,
     "q7-libraries": q7_libraries,
+    "q7-custom": q7_custom,
 }
 
 if __name__ == "__main__":
