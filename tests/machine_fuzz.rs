@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rand_pcg::Pcg64Mcg;
-use rand_pcg::rand_core::RngCore;
+use rand_pcg::rand_core::Rng as _;
 use tpbemu::isa::{Engine, Generation, Inst, Presence, RawEvents, opcode_table};
 use tpbemu::machine::{self, MachineConfig, Options, Races};
 use tpbemu::program::Program;

@@ -339,8 +339,8 @@ pub fn convert(src: Side, dst: Side, from: numeric::Dtype, to: numeric::Dtype) -
     let (src_size, dst_size) = (from.size() as u64, to.size() as u64);
     let elements = src.points() * src.element / src_size;
     if elements != dst.points() * dst.element / dst_size
-        || src.element % src_size != 0
-        || dst.element % dst_size != 0
+        || !src.element.is_multiple_of(src_size)
+        || !dst.element.is_multiple_of(dst_size)
     {
         return Err(Error::illegal("dma_length", "the sides differ in elements"));
     }

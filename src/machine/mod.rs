@@ -16,6 +16,7 @@ pub mod executor;
 pub mod fault;
 pub mod image;
 pub mod outcome;
+mod pool;
 pub mod queue;
 pub mod run;
 pub mod scalar;

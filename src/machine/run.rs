@@ -645,15 +645,17 @@ impl Machine {
             self.streams[s].state = RunState::Done;
             return Ok(());
         };
-        let data = matches!(word.kind, Kind::Data(_));
+        let data = matches!(word.kind, Kind::Data(_) | Kind::Refuse(_));
         if !self.streams[s].bounds.contains(pc as u64 * 64) {
             // OPEN (seq choice 11): the header promises an error state for a fetch out of bounds
             let error = super::fault::device_fault(0, "fetch outside the program-counter bounds");
             return self.placed(Err(error), s, pc);
         }
         if let Kind::Refuse(error) = &word.kind {
-            let error = (**error).clone();
-            return self.placed(Err(error), s, pc);
+            if !self.library_may_run(s, pc) {
+                let error = (**error).clone();
+                return self.placed(Err(error), s, pc);
+            }
         }
         let now = self.now;
         let stream = &mut self.streams[s];
@@ -666,7 +668,8 @@ impl Machine {
             return self.execute(s);
         }
         let depth = self.config.engine(stream.engine).queue_depth;
-        if data && stream.pending.len() >= depth.max(1) {
+        let unknown = stream.pending.iter().any(|p| p.work.needs_outcome);
+        if data && (unknown || stream.pending.len() >= depth.max(1)) {
             stream.blocked = Blocked::Queue;
             stream.stall.get_or_insert(StallCause::Queue);
             return Ok(());
@@ -763,7 +766,11 @@ impl Machine {
         let pc = self.streams[s].pc;
         let image = Arc::clone(&self.image);
         match &image.words[s][pc].kind {
+            Kind::Data(_) | Kind::Refuse(_) if self.library_runs(s, pc) => {
+                self.issue_library(s, pc)
+            }
             Kind::Data(prepare) => self.issue(s, pc, *prepare),
+            Kind::Refuse(error) => self.placed(Err((**error).clone()), s, pc),
             _ => {
                 let result = self.control(s, pc);
                 self.placed(result, s, pc)
@@ -820,6 +827,17 @@ impl Machine {
             Ok(Ready::Dma(request)) => return self.issue_dma(s, pc, request),
             Err(e) => return self.placed(Err(e), s, pc),
         };
+        self.issue_work(s, pc, work, 1)
+    }
+
+    /// Hands `work`, made of `words` words from `pc` on, to the data path.
+    pub(super) fn issue_work(
+        &mut self,
+        s: usize,
+        pc: usize,
+        work: Arc<Work>,
+        words: usize,
+    ) -> Result<()> {
         let now = self.now;
         let extra = {
             let index = self.streams[s].executed;
@@ -857,7 +875,7 @@ impl Machine {
             self.agenda.at(start, s, Action::Start);
         }
         let next = now + self.config.sequencer.issue_cycles.max(1) * period;
-        self.leave_head(s, pc + 1, next);
+        self.leave_head(s, pc + words, next);
         Ok(())
     }
 
@@ -959,7 +977,7 @@ impl Machine {
         }
         if self.options.recorder.is_some() {
             let mut bytes = [0, 0];
-            for a in &p.work.accesses {
+            for a in p.work.accesses.iter().filter(|_| p.work.judged) {
                 bytes[usize::from(a.kind.writes())] += a.region.len();
             }
             let record = InstRecord {
@@ -1048,6 +1066,7 @@ impl Machine {
             ticket: self.executor.next_ticket(unit),
             pc: pc as u32,
             tick: self.now,
+            judged: work.judged,
         };
         let mut found: Vec<Conflict> = Vec::new();
         let depends = |old: &Stamp| {

@@ -110,12 +110,23 @@ def v1_conv():
     save("v1-conv", x=x.reshape(cin, -1), w=w.reshape(9, cin, cout), y=pooled.reshape(cout, -1).astype(np.float32))
 
 
+def q7_libraries():
+    rng = np.random.default_rng(6)
+    x = rng.integers(-2500, 2500, (128, 64)).astype(np.int16)
+    x[5] = 30000  # saturates
+    # lanes are added with saturation, then the 32 partial sums
+    lanes = np.clip(x[:, :32].astype(np.int64) + x[:, 32:], -32768, 32767)
+    sums = np.clip(lanes.sum(axis=1), -32768, 32767).astype(np.int16)
+    save("q7-libraries", x=x, sums=sums.reshape(128, 1), y=x[:, 31::-1])
+
+
 PROGRAMS = {
     "matmul": matmul,
     "mlp": mlp,
     "attention": attention,
     "mamba": mamba,
     "v1-conv": v1_conv,
+    "q7-libraries": q7_libraries,
 }
 
 if __name__ == "__main__":

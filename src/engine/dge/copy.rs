@@ -51,7 +51,7 @@ impl Change {
     pub fn output_bytes(&self, bytes: u64) -> Result<u64> {
         let Some((from, to)) = self.dtypes else { return Ok(bytes) };
         let (from_size, to_size) = (from.size() as u64, to.size() as u64);
-        if bytes % from_size != 0 {
+        if !bytes.is_multiple_of(from_size) {
             return Err(Error::illegal(
                 "dma_length",
                 format!("{bytes} bytes are no whole number of {from} elements"),

@@ -121,7 +121,7 @@ pub fn dma_gather_transpose(env: &Env<'_>) -> Result<Prepared> {
         return Err(Error::illegal("dma_gather_transpose_dtype", "elements of 2 bytes only"));
     }
     let block = env.inst.get(l::ELEM_SIZE);
-    if block < 2 || block > 256 || block % 2 != 0 {
+    if !(2..=256).contains(&block) || !block.is_multiple_of(2) {
         return Err(Error::illegal("dma_gather_transpose_elem_size", format!("{block} bytes")));
     }
     let map = DeviceMap::new(env.config);

@@ -30,7 +30,7 @@ pub fn quantize_mx(env: &Env<'_>) -> Result<Prepared> {
         "quantize_mx_out_dtype",
         || format!("{to} as output of QUANTIZE_MX"),
     )?;
-    require(channels > 0 && channels % 32 == 0, "quantize_mx_channels", || {
+    require(channels > 0 && channels.is_multiple_of(32), "quantize_mx_channels", || {
         format!("{channels} channels are no multiple of 32")
     })?;
     let src = Operand::new(env, l::SRC, Dtype::Uint32, channels)?;

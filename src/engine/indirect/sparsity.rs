@@ -81,7 +81,7 @@ impl Source {
         let operand = Operand::new(env, src, in_dtype, channels)?;
         let transposed = env.inst.get(transpose) != 0;
         require(
-            !transposed || (channels % 32 == 0 && operand.len() % 32 == 0),
+            !transposed || (channels.is_multiple_of(32) && operand.len().is_multiple_of(32)),
             "compress_transpose",
             || format!("{channels} channels of {} elements are no 32 by 32 tiles", operand.len()),
         )?;
