@@ -198,8 +198,9 @@ pub fn dma_gather_transpose(env: &Env<'_>) -> Result<Prepared> {
         lane.scratch.bytes[0] = rows;
         outcome(skipped, limits)
     });
+    let work = if limits[1].is_some() { work.with_outcome() } else { work };
     Ok(Prepared::Dma(DmaRequest {
-        transfers: vec![shape.transfer(work.with_outcome())],
+        transfers: vec![shape.transfer(work)],
         semaphores: completion(env.inst.get(l::SEMAPHORE), INCREMENT),
     }))
 }
