@@ -180,6 +180,7 @@ impl Machine {
                 bytes,
                 engines,
                 load,
+                by_memory: super::run::bytes_by_memory(&work),
             };
             self.record(&Record::Transfer(record));
         }

@@ -898,6 +898,7 @@ impl Machine {
             waited: stream.waited,
             stall: stream.stall,
             bytes: [0, 0],
+            by_memory: [[0, 0]; 3],
             flops: 0,
         };
         self.record(&Record::Inst(record));
@@ -1082,10 +1083,8 @@ impl Machine {
             self.post_updates(s, p.pc, p.index, When::Complete, end, results.as_ref())?;
         }
         if self.options.recorder.is_some() {
-            let mut bytes = [0, 0];
-            for a in p.work.accesses.iter().filter(|_| p.work.judged) {
-                bytes[usize::from(a.kind.writes())] += a.region.len();
-            }
+            let by_memory = bytes_by_memory(&p.work);
+            let bytes = [0, 1].map(|w| by_memory.iter().map(|m: &[u64; 2]| m[w]).sum());
             let record = InstRecord {
                 stream: s as u16,
                 pc: p.pc as u32,
@@ -1102,6 +1101,7 @@ impl Machine {
                 waited: p.waited,
                 stall: p.stall,
                 bytes,
+                by_memory,
                 flops: p.work.flops,
             };
             self.record(&Record::Inst(record));
@@ -1288,6 +1288,15 @@ impl Machine {
         }
         out
     }
+}
+
+/// Bytes that `work` reads and writes, by memory.
+pub(super) fn bytes_by_memory(work: &Work) -> [[u64; 2]; 3] {
+    let mut bytes = [[0; 2]; 3];
+    for a in &work.accesses {
+        bytes[a.region.space as usize][usize::from(a.kind.writes())] += a.region.len();
+    }
+    bytes
 }
 
 enum Ready {
