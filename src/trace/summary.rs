@@ -99,7 +99,8 @@ impl SummaryBuilder {
         blame(before_start, issue, i.start);
         if i.data_path {
             s.data_path += 1;
-            s.busy_ticks += i.busy_until - i.start;
+            // a weight load runs beside a matmul of the same engine
+            s.busy_ticks += i.busy_until.saturating_sub(i.start.max(s.busy_until));
             s.bytes_read += i.bytes[0];
             s.bytes_written += i.bytes[1];
             s.flops += i.flops;
