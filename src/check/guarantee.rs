@@ -378,7 +378,14 @@ impl<'a> Guarantees<'a> {
             }
             clock.learn_results(n + w.stream, *place);
             let mut stamp =
-                Stamp { stream: w.stream, work: w.work, ticket: 0, pc: w.pc, tick: w.tick };
+                Stamp {
+                    stream: w.stream,
+                    work: w.work,
+                    ticket: 0,
+                    pc: w.pc,
+                    tick: w.tick,
+                    judged: w.footprint.judged,
+                };
             if control(w.stream, w.pc) {
                 stamp.stream += n;
                 stamp.work = place + 1;
