@@ -17,6 +17,8 @@ pub mod fault;
 pub mod image;
 pub mod outcome;
 mod pool;
+pub mod ports;
+mod power;
 pub mod queue;
 pub mod run;
 pub mod scalar;
