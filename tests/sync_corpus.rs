@@ -54,8 +54,22 @@ fn sync_program(name: &str) -> Subject {
     subject(&root().join("programs/sync").join(name).with_extension("tpb"), false)
 }
 
+/// The report without the place of the repository and without times: those belong to the timing
+/// model, not to the check.
 fn text(error: &Error) -> String {
-    error.to_string().replace(&format!("{}/", root().display()), "") + "\n"
+    let whole = error.to_string().replace(&format!("{}/", root().display()), "");
+    let mut out = String::new();
+    let mut rest = whole.as_str();
+    let marks = ["started at ", "waiting since ", ", cycle "];
+    while let Some((at, mark)) =
+        marks.iter().filter_map(|m| Some((rest.find(m)?, m))).min_by_key(|x| x.0)
+    {
+        let (before, after) = rest.split_at(at + mark.len());
+        out += before;
+        out.push('~');
+        rest = after.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    }
+    out + rest + "\n"
 }
 
 /// The first seed that breaks the program, if one does.
@@ -145,7 +159,7 @@ fn a_finding_shrinks_and_repeats() {
         let (kind, delays) = match &undisturbed.error {
             Some(e) => (Kind::of(e), Delays::new()),
             None => {
-                let (seed, error) = explore(&subject, Strategy::Jitter, 400).expect(&name);
+                let (seed, error) = explore(&subject, Strategy::Jitter, 1000).expect(&name);
                 let make = || Schedule::of_seed(Strategy::Jitter, seed, &undisturbed.plain);
                 (Kind::of(&error), subject.run(make).unwrap().delays)
             }

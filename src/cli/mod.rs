@@ -1,7 +1,9 @@
 //! The command line: one file per subcommand.
 
 mod asm;
+mod compare;
 mod disasm;
+mod export;
 mod isa;
 mod mutate_sync;
 mod q7;
@@ -36,6 +38,12 @@ enum Command {
     /// Measures the race check on broken variants of correct programs.
     #[command(hide = true)]
     MutateSync(mutate_sync::MutateArgs),
+    /// Turns a recording of a run into other trace formats.
+    Export(export::ExportArgs),
+    /// Makes the viewer of a recording and opens it in a browser.
+    View(export::ViewArgs),
+    /// Shows what changed between the summaries of two runs.
+    Compare(compare::CompareArgs),
     /// Assembles program text into a container.
     Asm(asm::AsmArgs),
     /// Prints a program as text that assembles to the same words.
@@ -57,6 +65,9 @@ pub fn main() -> ExitCode {
         Command::Stress(args) => stress::main(args),
         Command::Replay(args) => replay::main(args),
         Command::MutateSync(args) => mutate_sync::main(args),
+        Command::Export(args) => export::main(args),
+        Command::View(args) => export::view(args),
+        Command::Compare(args) => compare::main(args),
         Command::Asm(args) => asm::run(args).map(|()| ExitCode::SUCCESS),
         Command::Disasm(args) => disasm::run(args).map(|()| ExitCode::SUCCESS),
         Command::Validate(args) => validate::run(args).map(|()| ExitCode::SUCCESS),

@@ -6,9 +6,9 @@
 //! comes out of the run, and the race check does not judge it. (wiki: firmware/pool/pool-dispatch;
 //! firmware/pool/external-lib-loader)
 
+use super::Op;
 use super::cost::{CostQuery, CostRow, Operands};
 use super::work::{Env, Lane, Outcome, Prepared, Work};
-use super::Op;
 use crate::error::{Error, Result};
 use crate::isa::{Generation, Inst};
 use crate::machine::config::MachineConfig;
@@ -40,7 +40,10 @@ impl LibraryState {
         let custom = inst.opcode() == CUSTOM_OP_HEADER;
         self.cluster.as_ref().is_some_and(|c| {
             if custom {
-                c.loaded.iter().flatten().any(|l| l.rows.iter().any(|r| r.opcode == CUSTOM_OP_HEADER))
+                c.loaded
+                    .iter()
+                    .flatten()
+                    .any(|l| l.rows.iter().any(|r| r.opcode == CUSTOM_OP_HEADER))
             } else {
                 c.has_kernel(inst.opcode(), spec)
             }
@@ -128,9 +131,10 @@ pub fn modify_pool_config(env: &Env<'_>) -> Result<Prepared> {
         let size = if record.library_size == 0 { MAX_LIBRARY } else { record.library_size };
         let size = u64::from(size.min(MAX_LIBRARY));
         let end = offset.saturating_add(size).min(env.geometry().hbm_bytes);
-        let len = end.checked_sub(offset).filter(|n| *n > 0).ok_or_else(|| {
-            Error::illegal("device_address", "the library image lies beyond HBM")
-        })?;
+        let len = end
+            .checked_sub(offset)
+            .filter(|n| *n > 0)
+            .ok_or_else(|| Error::illegal("device_address", "the library image lies beyond HBM"))?;
         accesses.push(Access::read(Region::hbm(offset, len)).maybe());
         image = Some((offset, len));
     }

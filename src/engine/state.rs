@@ -3,7 +3,8 @@
 //! Each engine's works run in program order on one thread at a time, so none of this is shared.
 
 use super::{
-    act::ActState, dge::DgeState, indirect::IndirectState, libraries::LibraryState, pe::PeState, vector::VectorState,
+    act::ActState, dge::DgeState, indirect::IndirectState, libraries::LibraryState, pe::PeState,
+    vector::VectorState,
 };
 use crate::isa::Generation;
 use crate::machine::config::MachineConfig;

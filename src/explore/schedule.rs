@@ -56,7 +56,7 @@ pub type Delays = BTreeMap<Site, u64>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Strategy {
-    /// One point in four, by up to a scale that the seed chooses between one cycle and a run.
+    /// One point in four, by up to a scale that the seed chooses, at most four times the undisturbed run.
     Jitter,
     /// Streams get random speeds, which change at a few random executions.
     Pct,
@@ -141,8 +141,8 @@ impl Schedule {
     /// The schedule of `seed` under `strategy`.
     pub fn of_seed(strategy: Strategy, seed: u64, plain: &Plain) -> Self {
         let mut rng = mix([seed, strategy as u64, u64::MAX, 0]);
-        // from one thousandth of the run to the whole of it, evenly on a logarithmic scale
-        let scale = (plain.ticks >> below(&mut rng, 11)).max(2);
+        // from one five-hundredth of the run to four times it, evenly on a logarithmic scale
+        let scale = (plain.ticks.saturating_mul(4) >> below(&mut rng, 12)).max(2);
         let choice = match strategy {
             Strategy::Jitter => Choice::Jitter { seed, scale },
             Strategy::Pct => {

@@ -85,6 +85,21 @@ impl DeviceMap {
         Ok(place)
     }
 
+    /// As [`DeviceMap::run`], in memory `space`, from which an index or a step must not lead away.
+    ///
+    /// # Errors
+    /// As [`DeviceMap::run`]; `device_address` in another memory.
+    pub fn run_in(&self, space: Space, address: u64, len: u64) -> Result<MemoryPlace> {
+        let place = self.run(address, len)?;
+        if place.space == space {
+            return Ok(place);
+        }
+        Err(Error::illegal(
+            "device_address",
+            format!("{address:#x} is in {}, the operand starts in {space}", place.space),
+        ))
+    }
+
     /// Device address of the first byte of HBM.
     pub fn hbm(&self) -> u64 {
         self.map.hbm

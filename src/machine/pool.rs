@@ -39,7 +39,8 @@ impl Machine {
         let words = &self.image.words[s];
         let mut bytes = vec![words[pc].inst.bytes];
         if bytes[0][0] == CUSTOM_OP_HEADER {
-            let payloads = words[pc + 1..].iter().take_while(|w| w.inst.opcode() == CUSTOM_OP_PAYLOAD);
+            let payloads =
+                words[pc + 1..].iter().take_while(|w| w.inst.opcode() == CUSTOM_OP_PAYLOAD);
             bytes.extend(payloads.map(|w| w.inst.bytes));
         }
         let count = bytes.len();

@@ -45,6 +45,8 @@ pub struct Queue {
     pub begun: u32,
     /// Transfers started, all jobs.
     pub started: u32,
+    /// When the first engine can start the running job.
+    pub ready: u64,
     /// Whether a start or completion of this queue is on the agenda.
     pub busy: bool,
     /// What the queue knows.
@@ -59,6 +61,7 @@ impl Queue {
             next: 0,
             begun: 0,
             started: 0,
+            ready: 0,
             busy: false,
             clock: Clock::new(streams),
         }
@@ -118,12 +121,15 @@ impl Machine {
             Job::Block(b) => self.image.blocks[*b].transfers.first().is_some_and(|t| t.load),
             Job::Request(r) => r.transfers.first().is_some_and(|t| t.load),
         };
-        let ps = if load { self.config.dma.load_start_ps } else { self.config.dma.store_start_ps };
-        let start = (front.at + self.time.from_ps(ps)).max(from);
+        let by_instruction = matches!(front.job, Job::Request(_));
+        let ps = self.config.dma.start_ps(load, by_instruction);
+        let ready = front.at + self.time.from_ps(ps);
+        let start = ready.max(from);
         let index = u64::from(self.queues[q].started);
         let extra = self.perturbation(stream, index, Point::DmaStart);
         self.queues[q].busy = true;
         self.queues[q].next = 0;
+        self.queues[q].ready = ready + extra;
         if let Some(clock) = self.queues[q].jobs.front().and_then(|j| j.clock.clone()) {
             self.queues[q].clock.join(&clock);
         }
@@ -149,7 +155,8 @@ impl Machine {
             return Ok(());
         }
         let transfer = self.transfer(&job, i);
-        let (first, last) = self.dma.run(&transfer, self.now, &self.config.dma, &self.time);
+        let when = (self.now, self.queues[q].ready);
+        let (first, last) = self.dma.run(&transfer, when, &self.config.dma, &self.time);
         let engines = self.dma.share(transfer.partitions, &self.config.dma);
         self.queues[q].started += 1;
         self.queues[q].next += 1;
@@ -180,6 +187,7 @@ impl Machine {
                 bytes,
                 engines,
                 load,
+                by_memory: super::run::bytes_by_memory(&work),
             };
             self.record(&Record::Transfer(record));
         }

@@ -12,6 +12,8 @@ use super::config::MachineConfig;
 use super::dma::DmaEngines;
 use super::executor::{DMA_UNIT, Dependencies, Executor};
 use super::image::{Image, Kind};
+use super::ports::Ports;
+use super::power::PowerLimit;
 use super::queue::Queue;
 use super::sp_run::SpState;
 use super::stream::{Blocked, InFlight, Pending, RunState, Stream};
@@ -20,7 +22,7 @@ use crate::check::board::{Board, Conflict, Stamp};
 use crate::check::guarantee::Finding;
 use crate::check::log::{Change, Effect, Got, Lane, Log, Started};
 use crate::check::{Clock, SyncClocks};
-use crate::engine::cost::cost;
+use crate::engine::cost::{CostRow, cost};
 use crate::engine::{EngineState, Env, Prepared, Work};
 use crate::error::{Error, ErrorClass, Location, Result};
 use crate::isa::{Engine, Generation};
@@ -145,6 +147,8 @@ pub struct Machine {
     pub(super) streams: Vec<Stream>,
     pub(super) queues: Vec<Queue>,
     pub(super) dma: DmaEngines,
+    ports: Ports,
+    power: PowerLimit,
     pub(super) sp: SpState,
     pub(super) sync: SyncState,
     pub(super) clocks: SyncClocks,
@@ -212,6 +216,8 @@ impl Machine {
             streams,
             queues,
             dma: DmaEngines::new(&config.dma),
+            ports: Ports::new(&config),
+            power: PowerLimit::new(&config.power, &time),
             sp: SpState::default(),
             sync: SyncState::new(&config.sync),
             clocks: SyncClocks::default(),
@@ -898,6 +904,7 @@ impl Machine {
             waited: stream.waited,
             stall: stream.stall,
             bytes: [0, 0],
+            by_memory: [[0, 0]; 3],
             flops: 0,
         };
         self.record(&Record::Inst(record));
@@ -931,7 +938,7 @@ impl Machine {
         let clock = self.checks_races().then(|| self.streams[s].clock.clone());
         let stream = &mut self.streams[s];
         stream.in_flight.retain(|f| f.end > now);
-        let free = stream.free_at.max(now + extra);
+        let free = stream.path_free(work.cost.row).max(now + extra);
         let start = stream.hazard_free(&work, free).next_multiple_of(period);
         if start > free.next_multiple_of(period) {
             stream.stall = Some(StallCause::Dependency);
@@ -970,7 +977,9 @@ impl Machine {
     /// the instruction retires once they are queued.
     fn issue_dma(&mut self, s: usize, pc: usize, request: crate::engine::DmaRequest) -> Result<()> {
         let period = self.time.period(self.streams[s].engine);
-        let issue = self.time.from_ps(self.config.dma.dge_issue_ps).next_multiple_of(period);
+        let descriptors = request.transfers.iter().map(|t| t.descriptors).sum();
+        let issue = self.config.dma.issue_ps(self.streams[s].engine, descriptors);
+        let issue = self.time.from_ps(issue).next_multiple_of(period);
         let end = self.now + issue.max(period);
         let queue = self.dge_queue(s);
         self.ring(queue, super::queue::Job::Request(Arc::new(request)), s, pc, end)?;
@@ -1035,10 +1044,18 @@ impl Machine {
     }
 
     fn start(&mut self, s: usize) -> Result<()> {
-        let Some(p) = self.streams[s].pending.pop_front() else {
+        let Some(mut p) = self.streams[s].pending.pop_front() else {
             return Err(Error::internal("a work starts that was not issued"));
         };
         let now = self.now;
+        if let Some(free) = self.ports.free_at(s, &p.work, now) {
+            let at = self.edge(s, free);
+            p.start = at;
+            p.stall = Some(StallCause::Port);
+            self.streams[s].pending.push_front(p);
+            self.agenda.at(at, s, Action::Start);
+            return Ok(());
+        }
         let engine = self.streams[s].engine;
         let outcome = self.begin_work(s, s, &p.work, p.number, p.pc, p.clock.as_ref())?;
         let period = self.time.period(engine);
@@ -1054,13 +1071,35 @@ impl Machine {
         if let Some(text) = outcome.notice {
             self.note(s, p.pc, text);
         }
-        let busy_until = now + c.work * period;
+        let row = p.work.cost.row;
+        if row == CostRow::Matmul {
+            c.work *= self.power.factor(now, c.work * period);
+        }
+        let stream = &mut self.streams[s];
+        if std::mem::replace(&mut stream.after_table_load, row == CostRow::TableLoad) {
+            c.fixed += self.config.cost.after_table_load_cycles;
+        }
+        // the array waits for weights that are not there yet
+        let from = if row == CostRow::Matmul { now.max(stream.weights_ready) } else { now };
+        let busy_until = from + c.work * period;
+        self.ports.occupy(s, &p.work, busy_until);
         let latency = self.config.engine(engine).read_latency_cycles * period;
         let stream = &mut self.streams[s];
         let reads_done = (busy_until + latency).max(stream.last_reads);
         // results appear in program order
         let end = (busy_until + c.fixed * period).max(stream.last_end).max(reads_done);
-        stream.free_at = busy_until + c.gap * period;
+        if row == CostRow::LoadWeights {
+            // one set of weights waits while the array works with another
+            stream.load_free_at = busy_until + c.gap * period;
+            // what a load costs beside its work is hidden behind a running matmul
+            let idle = u64::from(stream.free_at <= now);
+            let cost = &self.config.cost;
+            stream.matmul_from = now + idle * cost.weights_start_cycles * period;
+            stream.weights_ready = busy_until + idle * cost.weights_ready_cycles * period;
+        } else {
+            stream.load_free_at = stream.load_free_at.max(now);
+            stream.free_at = busy_until + c.gap * period;
+        }
         stream.last_end = end;
         stream.last_reads = reads_done;
         stream.in_flight.push(InFlight { end, work: Arc::clone(&p.work) });
@@ -1082,10 +1121,8 @@ impl Machine {
             self.post_updates(s, p.pc, p.index, When::Complete, end, results.as_ref())?;
         }
         if self.options.recorder.is_some() {
-            let mut bytes = [0, 0];
-            for a in &p.work.accesses {
-                bytes[usize::from(a.kind.writes())] += a.region.len();
-            }
+            let by_memory = bytes_by_memory(&p.work);
+            let bytes = [0, 1].map(|w| by_memory.iter().map(|m: &[u64; 2]| m[w]).sum());
             let record = InstRecord {
                 stream: s as u16,
                 pc: p.pc as u32,
@@ -1102,6 +1139,7 @@ impl Machine {
                 waited: p.waited,
                 stall: p.stall,
                 bytes,
+                by_memory,
                 flops: p.work.flops,
             };
             self.record(&Record::Inst(record));
@@ -1294,6 +1332,15 @@ impl Machine {
         }
         out
     }
+}
+
+/// Bytes that `work` reads and writes, by memory.
+pub(super) fn bytes_by_memory(work: &Work) -> [[u64; 2]; 3] {
+    let mut bytes = [[0; 2]; 3];
+    for a in work.accesses.iter().filter(|_| work.judged) {
+        bytes[a.region.space as usize][usize::from(a.kind.writes())] += a.region.len();
+    }
+    bytes
 }
 
 enum Ready {

@@ -242,7 +242,7 @@ pub(super) fn matmul(env: &Env<'_>) -> Result<Prepared> {
 
 /// Passes of the moving data through the array. OPEN for HIGH; the others are stated
 /// (wiki: firmware/kernels/pe-matmul 4.3).
-fn passes(fp32_mode: u64) -> u32 {
+pub(super) fn passes(fp32_mode: u64) -> u32 {
     if fp32_mode as u8 == e::pe_fp32mode::LOW_HIGH { 2 } else { 1 }
 }
 

@@ -221,7 +221,8 @@ pub(super) fn ldweights(env: &Env<'_>) -> Result<Prepared> {
     let zero_point = if dtype.is_int() { inst.get(f::s3_lw::QUANT_OFFSET) as f32 } else { 0.0 };
     let mut operands = Operands::new();
     src.cost_source(env, &mut operands);
-    let cost = CostQuery::new(CostRow::LoadWeights, u64::from(tile.cols), operands);
+    let cost = CostQuery::new(CostRow::LoadWeights, u64::from(tile.cols), operands)
+        .passes(super::matmul::passes(inst.get(f::s3_lw::FP32_MODE)));
     let load = Load {
         tile,
         dtype,
