@@ -44,7 +44,7 @@ fn subject(path: &Path, timing_only: bool) -> Subject {
         config: Arc::new(MachineConfig::builtin(program.generation)),
         program,
         timing_only,
-        max_cycles: 50_000_000,
+        max_cycles: 1_000_000_000,
         interrupt: Arc::new(AtomicBool::new(false)),
         threads: 0,
     }

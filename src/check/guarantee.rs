@@ -229,12 +229,12 @@ impl<'a> Guarantees<'a> {
                     uses.counts_up = false;
                 }
             }
-            if let Some((id, value)) = reaches(&a.got) {
-                if let Some(uses) = self.uses.get_mut(&id) {
-                    let looks = uses.looks.entry(a.stream).or_default();
-                    if looks.last().is_none_or(|l| l.0 < value) {
-                        looks.push((value, a.place));
-                    }
+            let reached = reaches(&a.got);
+            let uses = reached.and_then(|(id, _)| self.uses.get_mut(&id));
+            if let (Some((_, value)), Some(uses)) = (reached, uses) {
+                let looks = uses.looks.entry(a.stream).or_default();
+                if looks.last().is_none_or(|l| l.0 < value) {
+                    looks.push((value, a.place));
                 }
             }
             match a.got {

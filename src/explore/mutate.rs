@@ -196,7 +196,15 @@ impl Bench {
         }
         let (machine, _) = timed(subject, Delays::new())?;
         let pairs = machine.log().map(conflicts).unwrap_or_default();
-        Ok(Bench { subject: subject.clone(), pairs, schedules })
+        let bench = Bench { subject: subject.clone(), pairs, schedules };
+        // an order that breaks without any mutation would make every mutant matter
+        if bench.schedules.iter().any(|d| bench.breaks(subject, d)) {
+            return Err(Error::new(
+                crate::ErrorClass::CheckFailed,
+                "a schedule breaks the order of conflicting works of the unmutated program",
+            ));
+        }
+        Ok(bench)
     }
 
     /// Number of conflicting pairs.
@@ -266,8 +274,9 @@ fn conflicts(log: &crate::check::Log) -> Pairs {
         (w.stream, index)
     };
     let mut pairs = Pairs::new();
-    for (i, b) in log.works.iter().enumerate() {
-        for a in log.works[..i].iter().filter(|a| a.stream != b.stream) {
+    for (i, b) in log.works.iter().enumerate().filter(|(_, b)| b.footprint.judged) {
+        let earlier = log.works[..i].iter().filter(|a| a.footprint.judged);
+        for a in earlier.filter(|a| a.stream != b.stream) {
             let (mut clash, mut only_reads) = (false, true);
             for x in &a.footprint.accesses {
                 for y in &b.footprint.accesses {

@@ -49,6 +49,9 @@ impl From<Point> for PointName {
     }
 }
 
+/// Long delays that jitter puts into one run, on average at most.
+const MOST_LONG_DELAYS: u64 = 64;
+
 /// Delays in ticks.
 pub type Delays = BTreeMap<Site, u64>;
 
@@ -56,7 +59,7 @@ pub type Delays = BTreeMap<Site, u64>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Strategy {
-    /// One point in four, by up to a scale that the seed chooses, at most four times the undisturbed run.
+    /// One point in four (fewer, if delays are long), by up to a scale that the seed chooses, at most four times the undisturbed run.
     Jitter,
     /// Streams get random speeds, which change at a few random executions.
     Pct,
@@ -90,7 +93,7 @@ impl Plain {
 
 enum Choice {
     Listed(Delays),
-    Jitter { seed: u64, scale: u64 },
+    Jitter { seed: u64, scale: u64, one_in: u64 },
     Pct { seed: u64, scale: u64, changes: Vec<u64> },
 }
 
@@ -117,13 +120,13 @@ fn mix(parts: [u64; 4]) -> Pcg64Mcg {
         h = (h ^ p).wrapping_mul(0xff51_afd7_ed55_8ccd);
         h ^= h >> 32;
     }
-    let mut rng = Pcg64Mcg::new(u128::from(h) << 64 | u128::from(h.rotate_left(29)) | 1);
+    let mut rng = Pcg64Mcg::new((u128::from(h) << 64) | u128::from(h.rotate_left(29)) | 1);
     rng.next_u64();
     rng
 }
 
 fn below(rng: &mut Pcg64Mcg, n: u64) -> u64 {
-    (u128::from(rng.next_u64()) * u128::from(n) >> 64) as u64
+    ((u128::from(rng.next_u64()) * u128::from(n)) >> 64) as u64
 }
 
 impl Schedule {
@@ -144,7 +147,12 @@ impl Schedule {
         // from one five-hundredth of the run to four times it, evenly on a logarithmic scale
         let scale = (plain.ticks.saturating_mul(4) >> below(&mut rng, 12)).max(2);
         let choice = match strategy {
-            Strategy::Jitter => Choice::Jitter { seed, scale },
+            Strategy::Jitter => {
+                // many long delays would make a run longer than any limit
+                let few = plain.sites.len() as u64 / MOST_LONG_DELAYS;
+                let one_in = if scale > plain.ticks / 16 { few.max(4) } else { 4 };
+                Choice::Jitter { seed, scale, one_in }
+            }
             Strategy::Pct => {
                 let longest = plain.sites.iter().map(|s| s.index).max().unwrap_or(0) + 1;
                 let mut changes: Vec<u64> = (0..3).map(|_| below(&mut rng, longest)).collect();
@@ -202,9 +210,9 @@ impl Perturb for Schedule {
         let site = Site { stream, index, point: point.into() };
         let ticks = match &self.choice {
             Choice::Listed(delays) => delays.get(&site).copied().unwrap_or(0),
-            Choice::Jitter { seed, scale } => {
+            Choice::Jitter { seed, scale, one_in } => {
                 let mut rng = mix([*seed, stream as u64, index, 1 + point as u64]);
-                if below(&mut rng, 4) == 0 { below(&mut rng, *scale) } else { 0 }
+                if below(&mut rng, *one_in) == 0 { below(&mut rng, *scale) } else { 0 }
             }
             Choice::Pct { seed, scale, changes } => {
                 if point == Point::Issue {

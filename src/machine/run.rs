@@ -1283,7 +1283,9 @@ impl Machine {
         for hazard in hazards {
             let report =
                 crate::check::hazard::report(&hazard, |(s, pc)| self.location(s, pc as usize));
-            let report = Error { message: self.with_names(&report.message), ..report };
+            let help = report.help.as_deref().map(|h| self.with_names(h));
+            let message = self.with_names(&report.message);
+            let report = Error { message, help, ..report };
             match self.options.races {
                 Races::Stop => {
                     self.race_fault.get_or_insert(report);
