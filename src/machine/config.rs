@@ -59,6 +59,9 @@ pub struct EngineConfig {
     pub fixed_cycles: u64,
     /// Cycles between the work of one instruction and the start of the next.
     pub gap_cycles: u64,
+    /// Cycles from the end of the work until a later instruction of the same engine can read the
+    /// results.
+    pub forward_cycles: u64,
     /// Cycles from the start until the first sources are read and read-done may fire; the reads
     /// are done this long after the work ended.
     pub read_latency_cycles: u64,

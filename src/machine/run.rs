@@ -959,6 +959,7 @@ impl Machine {
         let busy_until = from + c.work * period;
         self.ports.occupy(s, &p.work, busy_until);
         let latency = self.config.engine(engine).read_latency_cycles * period;
+        let forward = self.config.engine(engine).forward_cycles * period;
         let stream = &mut self.streams[s];
         let reads_done = (busy_until + latency).max(stream.last_reads);
         // results appear in program order
@@ -977,7 +978,8 @@ impl Machine {
         }
         stream.last_end = end;
         stream.last_reads = reads_done;
-        stream.in_flight.push(InFlight { end, work: Arc::clone(&p.work) });
+        let forwarded = (busy_until + forward).min(end);
+        stream.in_flight.push(InFlight { end, forwarded, work: Arc::clone(&p.work) });
         let waiting = stream.blocked == Blocked::Queue;
         if waiting {
             stream.blocked = Blocked::No;
