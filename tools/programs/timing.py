@@ -31,7 +31,8 @@ def mamba(channels, sequence, variant):
     the sequence by 512 and carries the scan over."""
     tiles, cuts = channels // TILE, sequence // WIDE
     per_step_loads = variant == 1
-    row = sequence * 4
+    # buffers of the result: the long one does not fit twice
+    outs = 1 if variant == 3 else 2
     out = header("v2")
     out += [
         f".tensor delta hbm fp32[{channels}, {sequence}]",
@@ -45,22 +46,22 @@ def mamba(channels, sequence, variant):
         ".tensor dbu_sb sbuf fp32[128, 512]",
         ".tensor scan_sb sbuf fp32[128, 512]",
         ".tensor sc_sb sbuf fp32[128, 512]",
-        f".tensor out_sb sbuf fp32[128, {sequence}]",
+        f".tensor out_sb sbuf fp32[128, {outs}, {sequence}]",
         ".tensor bc_ps psum fp32[128, 4, 512] bank 0",
         ".semaphore loaded, ones_done, act_done, pe_done, steps_done, tiles_done, stored",
         ".queue q_in engine=SP semaphore=loaded kind=in",
-        ".queue q_out engine=SP semaphore=stored kind=out",
+        ".queue q_out engine=POOL semaphore=stored kind=out",
     ]
     # two buffers of what a load block brings
     length = sequence if not per_step_loads else WIDE
     out += [
         f".tensor delta_sb sbuf fp32[128, 2, {length}]",
-        f".tensor u_sb sbuf fp32[128, 1, {length}]" if variant == 3 else f".tensor u_sb sbuf fp32[128, 2, {length}]",
+        f".tensor u_sb sbuf fp32[128, 2, {length}]",
         ".tensor a_sb sbuf fp32[128, 2, 16]",
-        f".tensor bc_sb sbuf fp32[1, 2, 2, {length}]",
-        f".tensor du_sb sbuf fp32[128, {length}]",
+        ".tensor bc_sb sbuf fp32[1, 2, 2, 512]",
+        ".tensor du_sb sbuf fp32[128, 512]",
     ]
-    blocks, sp, pe, act, dve = [], [], [], [], []
+    blocks, sp, pe, act, dve, pool = [], [], [], [], [], []
     span = length * 4
 
     def block(name, copies):
@@ -83,16 +84,14 @@ def mamba(channels, sequence, variant):
         r = f"{t * TILE}:{(t + 1) * TILE}"
         buf = t % 2
         if not per_step_loads:
-            du_buf = 0 if variant == 3 else buf
             block(
                 f"tile{t}",
                 [
                     f"dst=delta_sb[:, {buf}, :] src=delta[{r}, :]",
-                    f"dst=u_sb[:, {du_buf}, :] src=u[{r}, :]",
+                    f"dst=u_sb[:, {buf}, :] src=u[{r}, :]",
                     f"dst=a_sb[:, {buf}, :] src=a[{r}, :]",
                 ],
             )
-            # u is free after the products of the tile before, delta after its last activation
             sp.append(f"  DMA_TRIGGER q_in tile{t} $S[tiles_done]>={max(0, t - 1)}")
             loads += 1
             dve.append(f"  NOP $S[loaded]>={loads}")
@@ -100,45 +99,49 @@ def mamba(channels, sequence, variant):
                 at = j * BANK
                 dve.append(
                     f"  TENSOR_TENSOR_ARITH_OP src0=fp32@delta_sb+{buf * span + at}[1][512] "
-                    f"src1=fp32@u_sb+{du_buf * span + at}[1][512] dst=fp32@du_sb+{at}[1][512] op=MULT "
-                    "num_active_channels=128"
+                    f"src1=fp32@u_sb+{buf * span + at}[1][512] dst=fp32@u_sb+{buf * span + at}[1][512] "
+                    "op=MULT num_active_channels=128"
                 )
+        out_at = t % outs * sequence * 4
+        dve.append(f"  NOP $S[stored]>={max(0, t - outs + 1)}")
         for j in range(cuts):
             dve.append(
-                f"  MEMSET dst=fp32@out_sb+{j * BANK}[1][512] dst_element_count=512 set_value=0 "
+                f"  MEMSET dst=fp32@out_sb+{out_at + j * BANK}[1][512] dst_element_count=512 set_value=0 "
                 "num_active_channels=128"
             )
         for i in range(STATES):
             n = t * STATES + i
             at_buf = n % 2
-            copies = []
-            if per_step_loads:
-                copies += [
-                    f"dst=delta_sb[:, {at_buf}, :] src=delta[{r}, :]",
-                    f"dst=u_sb[:, {at_buf}, :] src=u[{r}, :]",
-                    f"dst=a_sb[:, {at_buf}, 0:1] src=a[{r}, {i}:{i + 1}]",
-                ]
-            copies += [
-                f"dst=bc_sb[0, {at_buf}, 0, :] src=b[{i}, :]",
-                f"dst=bc_sb[0, {at_buf}, 1, :] src=c[{i}, :]",
-            ]
-            block(f"step{n}", copies)
-            sp.append(f"  DMA_TRIGGER q_in step{n} $S[steps_done]>={max(0, (n - 1) * cuts)}")
-            loads += 1
-            pe.append(f"  NOP $S[loaded]>={loads}")
-            act.append(f"  NOP $S[loaded]>={loads}")
-            if per_step_loads:
-                dve.append(f"  NOP $S[loaded]>={loads}")
             d_at = (at_buf if per_step_loads else buf) * span
             u_at = at_buf * span
             a_at = (at_buf * 64) if per_step_loads else buf * 64 + i * 4
             for j in range(cuts):
                 at, two = j * BANK, step % 2
                 free = max(0, step - 1)
+                cut = f"{j * WIDE}:{(j + 1) * WIDE}"
+                copies = []
+                if per_step_loads:
+                    copies += [
+                        f"dst=delta_sb[:, {at_buf}, :] src=delta[{r}, :]",
+                        f"dst=u_sb[:, {at_buf}, :] src=u[{r}, :]",
+                        f"dst=a_sb[:, {at_buf}, 0:1] src=a[{r}, {i}:{i + 1}]",
+                    ]
+                copies += [
+                    f"dst=bc_sb[0, {two}, 0, :] src=b[{i}, {cut}]",
+                    f"dst=bc_sb[0, {two}, 1, :] src=c[{i}, {cut}]",
+                ]
+                block(f"step{step}", copies)
+                sp.append(f"  DMA_TRIGGER q_in step{step} $S[steps_done]>={free}")
+                loads += 1
+                pe.append(f"  NOP $S[loaded]>={loads}")
+                if per_step_loads or step % (STATES * cuts) == 0:
+                    act.append(f"  NOP $S[loaded]>={loads}")
+                if per_step_loads:
+                    dve.append(f"  NOP $S[loaded]>={loads}")
                 for k in range(2):
                     sync = f"$S[steps_done]>={free}" if k == 0 else "$S[pe_done]++@complete"
                     pe.append(
-                        f"  MATMUL src=fp32@bc_sb+{(at_buf * 2 + k) * span + at}[1][512] "
+                        f"  MATMUL src=fp32@bc_sb+{(two * 2 + k) * BANK}[1][512] "
                         f"dst=@bc_ps+{(two * 2 + k) * BANK}[1][512] fp32_mode=LOW_HIGH num_active_rows=1 "
                         "num_active_cols=128 row_grp=15 col_grp=15 xbus_sel=0x10 psum_accumulate_flags=3 "
                         + sync
@@ -149,7 +152,7 @@ def mamba(channels, sequence, variant):
                     f"num_active_channels=128 $S[steps_done]>={free} $S[act_done]++@complete"
                 )
                 tensor = "num_active_channels=128"
-                du = f"du_sb+{at}"
+                du = "du_sb" if per_step_loads else f"u_sb+{buf * span + at}"
                 if per_step_loads:
                     dve.append(
                         f"  TENSOR_TENSOR_ARITH_OP src0=fp32@delta_sb+{d_at}[1][512] "
@@ -173,16 +176,14 @@ def mamba(channels, sequence, variant):
                 last = i == STATES - 1 and j == cuts - 1
                 done = " $S[tiles_done]++@complete" if last else ""
                 dve.append(
-                    f"  TENSOR_TENSOR_ARITH_OP src0=fp32@out_sb+{at}[1][512] src1=fp32@sc_sb[1][512] "
-                    f"dst=fp32@out_sb+{at}[1][512] op=ADD {tensor}{done}"
+                    f"  TENSOR_TENSOR_ARITH_OP src0=fp32@out_sb+{out_at + at}[1][512] src1=fp32@sc_sb[1][512] "
+                    f"dst=fp32@out_sb+{out_at + at}[1][512] op=ADD {tensor}{done}"
                 )
                 step += 1
-        blocks += [f".block q_out out{t}", f"  copy dst=out[{r}, :] src=out_sb", ".end"]
-        sp.append(f"  DMA_TRIGGER q_out out{t} $S[tiles_done]>={t + 1}")
-        if t + 1 < tiles:
-            dve.append(f"  NOP $S[stored]>={t + 1}" if variant == 3 else "  NOP")
-    sp.append(f"  NOP $S[stored]>={tiles}")
-    return out + blocks + streams(SP=sp, PE=pe, ACT=act, DVE=dve)
+        blocks += [f".block q_out out{t}", f"  copy dst=out[{r}, :] src=out_sb[:, {t % outs}, :]", ".end"]
+        pool.append(f"  DMA_TRIGGER q_out out{t} $S[tiles_done]>={t + 1}")
+    pool.append(f"  NOP $S[stored]>={tiles}")
+    return out + blocks + streams(SP=sp, PE=pe, ACT=act, DVE=dve, POOL=pool)
 
 
 def streams(**of):
@@ -342,11 +343,11 @@ class Matmul:
         if read:
             self.bump("pe_read" if self.by_read and not last else "pe_done")
 
-    def text(self):
+    def text(self, owner):
         queues = [
-            f".queue q_a engine=SP semaphore=a_in kind=in",
-            f".queue q_b engine=SP semaphore=b_in kind=in",
-            f".queue q_c engine=SP semaphore=stored kind=out",
+            f".queue q_a engine={owner['q_a']} semaphore=a_in kind=in",
+            f".queue q_b engine={owner['q_b']} semaphore=b_in kind=in",
+            f".queue q_c engine={owner['q_c']} semaphore=stored kind=out",
         ]
         return (
             self.head
@@ -359,8 +360,9 @@ class Matmul:
         """DVE copies a sum out of PSUM."""
         if wait:
             self.dve.append(f"  NOP {wait}")
+        op = "COPY" if self.dtype == "fp32" else "CAST"
         self.dve.append(
-            f"  COPY src=fp32@{bank}[1][512] dst={self.dtype}@{target}[1][512] num_active_channels=128 "
+            f"  {op} src=fp32@{bank}[1][512] dst={self.dtype}@{target}[1][512] num_active_channels=128 "
             f"$S[pe_done]>={self.count['pe_done']} $S[drained]++@complete"
         )
         return self.bump("drained")
@@ -383,9 +385,10 @@ def matmul_2048(kind):
     """The bf16 product of 2048^3, by static rings.
 
     naive      one buffer for each operand, loaded for every product
-    hoisted    A of a row of tiles and B of a tile loaded before the K loop; one accumulator
-    resident   everything loaded ahead; two accumulators
-    streaming  B and A loaded in the loop into two buffers each; two accumulators
+    hoisted    everything loaded ahead, B before A; one accumulator
+    resident   the same with two accumulators
+    streaming  columns of B and blocks of four row tiles of A loaded in the loop, into two buffers
+               each; two accumulators
     """
     g = Matmul(2048, 2048, 2048, "bf16", True)
     g.tensor("acc psum fp32[128, 2, 512] bank 0")
@@ -403,21 +406,17 @@ def matmul_2048(kind):
     if kind == "naive":
         g.tensor("a_sb sbuf bf16[128, 128]")
         g.tensor("b_sb sbuf bf16[128, 512]")
-    elif kind == "hoisted":
-        g.tensor("a_sb sbuf bf16[128, 2, 16, 128]")
-        g.tensor("b_sb sbuf bf16[128, 2, 16, 512]")
-    elif kind == "resident":
+    elif kind in ("hoisted", "resident"):
         g.tensor("a_sb sbuf bf16[128, 16, 16, 128]")
         g.tensor("b_sb sbuf bf16[128, 16, 4, 512]")
         for k in range(g.k):
             # a whole row of tiles at once
-            copies = [f"dst=b_sb[:, {k}, :, :] src=b[{k * TILE}:{(k + 1) * TILE}, :]"]
-            copies_a = [f"dst=a_sb[:, {k}, :, :] src=a_t[{k * TILE}:{(k + 1) * TILE}, :]"]
-            g.ring_load(f"a{k}", copies_a, "a_in", "")
-            g.ring_load(f"b{k}", copies, "b_in", "")
+            g.ring_load(f"b{k}", [f"dst=b_sb[:, {k}, :, :] src=b[{k * TILE}:{(k + 1) * TILE}, :]"], "b_in", "")
+        for m in range(g.m):
+            g.ring_load(f"a{m}", [f"dst=a_sb[:, {k}, {m}, :] src={a_src(k, m)}" for k in range(g.k)], "a_in", "")
     else:
         # two blocks of four row tiles of A, two column tiles of B
-        g.tensor("a_sb sbuf bf16[128, 2, 16, 128]")
+        g.tensor("a_sb sbuf bf16[128, 8, 16, 128]")
         g.tensor("b_sb sbuf bf16[128, 2, 16, 512]")
 
     if kind == "streaming":
@@ -429,23 +428,18 @@ def matmul_2048(kind):
     for number, (m, n) in enumerate(order):
         bank = number % banks
         waits = []
-        if kind == "hoisted":
-            if n == 0:
-                wait = f"$S[pe_done]>={last_sum.get(('a', m % 2), 0)}"
-                for k in range(g.k):
-                    a_at = g.ring_load(f"a{m}_{k}", [f"dst=a_sb[:, {m % 2}, {k}, :] src={a_src(k, m)}"], "a_in", wait)
-            wait = f"$S[pe_done]>={last_sum.get(('b', number % 2), 0)}"
-            copies = [f"dst=b_sb[:, {number % 2}, {k}, :] src={b_src(k, n)}" for k in range(g.k)]
-            b_at = g.ring_load(f"b{number}", copies, "b_in", wait)
-            waits = [("a_in", a_at), ("b_in", b_at)]
-        elif kind == "streaming":
+        if kind == "streaming":
             if m == 0:
-                wait = f"$S[pe_done]>={last_sum.get(('b', n % 2), 0)}"
-                for k in range(g.k):
-                    b_at = g.ring_load(f"b{n}_{k}", [f"dst=b_sb[:, {n % 2}, {k}, :] src={b_src(k, n)}"], "b_in", wait)
-                    reads[("b", n, k)] = b_at
-            wait = f"$S[pe_done]>={last_sum.get(('a', number % 2), 0)}"
-            copies = [f"dst=a_sb[:, {number % 2}, {k}, :] src={a_src(k, m)}" for k in range(g.k)]
+                for ahead in [0, 1] if n == 0 else [n + 1]:
+                    if ahead == g.n:
+                        continue
+                    # the second column waits until the first tile has what it needs
+                    wait = f"$S[pe_done]>={last_sum.get(('b', ahead % 2), ahead)}"
+                    for k in range(g.k):
+                        copy = f"dst=b_sb[:, {ahead % 2}, {k}, :] src={b_src(k, ahead)}"
+                        reads[("b", ahead, k)] = g.ring_load(f"b{ahead}_{k}", [copy], "b_in", wait)
+            wait = f"$S[pe_done]>={last_sum.get(('a', number % 8), 0)}"
+            copies = [f"dst=a_sb[:, {number % 8}, {k}, :] src={a_src(k, m)}" for k in range(g.k)]
             a_at = g.ring_load(f"a{number}", copies, "a_in", wait)
             waits = [("a_in", a_at)]
         waits.append(("drained", max(0, number - banks + 1)))
@@ -460,16 +454,15 @@ def matmul_2048(kind):
                 b_at = g.ring_load(f"b{number}_{k}", [f"dst=b_sb src={b_src(k, n)}"], "b_in", "")
                 more = [("a_in", a_at), ("b_in", b_at)]
                 weights, moving = "a_sb", "b_sb"
-            elif kind == "hoisted":
-                weights = f"a_sb+{((m % 2) * 16 + k) * 256}"
-                moving = f"b_sb+{((number % 2) * 16 + k) * 1024}"
-            elif kind == "resident":
+            elif kind in ("hoisted", "resident"):
                 weights = f"a_sb+{(k * 16 + m) * 256}"
                 moving = f"b_sb+{(k * 4 + n) * 1024}"
+                if n == 0 and k == 0:
+                    more.append(("a_in", m + 1))
                 if number == 0:
-                    more = [("a_in", k + 1), ("b_in", k + 1)]
+                    more.append(("b_in", k + 1))
             else:
-                weights = f"a_sb+{((number % 2) * 16 + k) * 256}"
+                weights = f"a_sb+{((number % 8) * 16 + k) * 256}"
                 moving = f"b_sb+{((n % 2) * 16 + k) * 1024}"
                 if m == 0:
                     more = [("b_in", reads[("b", n, k)])]
@@ -478,22 +471,22 @@ def matmul_2048(kind):
                 (waits if k == 0 else []) + more, read=kind == "naive" or k == g.k - 1,
             )
         sums = g.count["pe_done"]
-        last_sum[("a", m % 2 if kind == "hoisted" else number % 2)] = sums
-        last_sum[("b", number % 2 if kind == "hoisted" else n % 2)] = sums
+        last_sum[("a", number % 8)] = sums
+        last_sum[("b", n % 2)] = sums
         g.drain(f"acc+{bank * BANK}", f"c_sb+{(number % 2) * 1024}", f"$S[stored]>={max(0, number - 1)}")
         g.store(m, n, f"c_sb[:, {number % 2}, :]")
-    if kind in ("resident", "streaming", "hoisted"):
-        # the triggers of loads must not queue behind the waits of the stores
-        stores = [l for l in g.sp if " q_c " in l]
-        g.sp = [l for l in g.sp if " q_c " not in l]
-        g.act = [l for l in stores]
-        g.head = [l for l in g.head]
-    end = f"  NOP $S[stored]>={g.count['stored']}"
-    (g.act if g.act else g.sp).append(end)
-    text = g.text()
-    if g.act:
-        text = [l.replace("q_c engine=SP", "q_c engine=ACT") for l in text]
-    return text
+    # triggers of different operands must not wait behind each other
+    owner = {"q_a": "SP", "q_b": "SP", "q_c": "SP"}
+    if kind != "naive":
+        owner["q_c"] = "ACT"
+        g.act = [line for line in g.sp if " q_c " in line]
+        g.sp = [line for line in g.sp if " q_c " not in line]
+    if kind == "streaming":
+        owner["q_b"] = "POOL"
+        g.pool = [line for line in g.sp if " q_b " in line]
+        g.sp = [line for line in g.sp if " q_b " not in line]
+    (g.act or g.sp).append(f"  NOP $S[stored]>={g.count['stored']}")
+    return g.text(owner)
 
 
 def matmul_fp32(kind):
@@ -671,7 +664,7 @@ def matmul_fp32(kind):
                                 c_stored[slot] = g.store(mb * 16 + m, nb * 2 + n, f"c_sb[:, {slot}, :]")
     stores = [l for l in g.sp if " q_c " in l]
     g.sp = stores + [f"  NOP $S[stored]>={g.count['stored']}"]
-    return g.text()
+    return g.text(dict.fromkeys(["q_a", "q_b", "q_c"], "SP"))
 
 
 PROGRAMS = {
