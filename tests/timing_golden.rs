@@ -92,7 +92,8 @@ fn generation(inputs: &Value) -> Option<Generation> {
 fn matmuls(generation: &str, mode: &str, columns: u32, moving: u32, pairs: u32) -> String {
     let (dtype, size) = if mode.is_empty() { ("bf16", 2) } else { ("fp32", 4) };
     let xbus = if generation == "v2" { "xbus_sel=0x10" } else { "" };
-    let tile = format!("num_active_rows=128 num_active_cols={columns} row_grp=15 col_grp=15 {xbus}");
+    let tile =
+        format!("num_active_rows=128 num_active_cols={columns} row_grp=15 col_grp=15 {xbus}");
     format!(
         ".generation {generation}\n.tensor w sbuf {dtype}[128, 128]\n.tensor x sbuf {dtype}[128, 512]\n\
          .tensor acc psum fp32[128, 512] bank 0\n.stream PE\n.repeat {pairs} i\n\
@@ -130,8 +131,7 @@ fn copy(source: &str, target: &str) -> String {
 /// A DMA instruction that moves 128 rows of 256 bytes, a load or a store.
 fn instruction_copy(load: bool, extra: &str) -> String {
     let (sbuf, hbm) = ("0x2000000000+t", "h");
-    let (src, dst, s, d) =
-        if load { (hbm, sbuf, 1, 1024) } else { (sbuf, hbm, 1024, 1) };
+    let (src, dst, s, d) = if load { (hbm, sbuf, 1, 1024) } else { (sbuf, hbm, 1024, 1) };
     format!(
         "DMAMEMCPY {extra} src_start_addr={src} src_step_elem=[{s},0] src_num_elem=[128,1] \
          src_elem_size=256 dst_start_addr={dst} dst_step_elem=[{d},0] dst_num_elem=[128,1] \
@@ -139,7 +139,8 @@ fn instruction_copy(load: bool, extra: &str) -> String {
     )
 }
 
-const COPIED: &str = ".generation v3\n.tensor h hbm bf16[128, 128]\n.tensor t sbuf bf16[128, 128]\n";
+const COPIED: &str =
+    ".generation v3\n.tensor h hbm bf16[128, 128]\n.tensor t sbuf bf16[128, 128]\n";
 
 /// A block that loads or stores 32 KiB on one engine.
 fn ring_copy(load: bool) -> String {
@@ -187,9 +188,7 @@ fn duration(inputs: &Value) -> Result<f64, &'static str> {
         ("v3", "PE", _) if inputs.get("utilization_limit").is_some() => {
             return Err("the limit stretches the drain of the array too, which is not modelled");
         }
-        ("v3", "PE", _) => {
-            plain(&matmuls("v3", FP32, 128, n("moving"), 4)).duration(Engine::Pe)
-        }
+        ("v3", "PE", _) => plain(&matmuls("v3", FP32, 128, n("moving"), 4)).duration(Engine::Pe),
         ("v2", "DVE", _) => {
             let text = operands("v2", "fp32", 8192)
                 + ".stream DVE\nTENSOR_TENSOR_ARITH_OP src0=fp32@a[1][8192] src1=fp32@b[1][8192] \
@@ -204,9 +203,8 @@ fn duration(inputs: &Value) -> Result<f64, &'static str> {
             let text = operands("v3", "fp32", 512) + ".stream DVE\n" + &copy(source, "y");
             plain(&text).duration(Engine::Dve)
         }
-        ("v3", "SP", _) => {
-            plain(&format!("{COPIED}.stream SP\n{}", instruction_copy(true, ""))).duration(Engine::Sp)
-        }
+        ("v3", "SP", _) => plain(&format!("{COPIED}.stream SP\n{}", instruction_copy(true, "")))
+            .duration(Engine::Sp),
         _ => return Err("unknown instruction"),
     })
 }
@@ -224,7 +222,8 @@ fn interval(inputs: &Value) -> Result<f64, &'static str> {
             course(&text, |c| c.power.limit_pe = limit).interval(Engine::Pe, 7, 9)
         }
         ("DVE", o) => {
-            let first = if o.starts_with("TENSOR_TENSOR") { ADD.to_string() } else { copy("a", "y") };
+            let first =
+                if o.starts_with("TENSOR_TENSOR") { ADD.to_string() } else { copy("a", "y") };
             let text = operands("v3", "fp32", 512) + ".stream DVE\n" + &first + &copy("b", "z");
             plain(&text).interval(Engine::Dve, 0, 1)
         }
@@ -338,7 +337,8 @@ fn clock(inputs: &Value, expect: &Value) -> Verdict {
 }
 
 fn verdict(vector: &Value) -> Verdict {
-    let (op, inputs, expect) = (vector["op"].as_str().unwrap(), &vector["inputs"], &vector["expect"]);
+    let (op, inputs, expect) =
+        (vector["op"].as_str().unwrap(), &vector["inputs"], &vector["expect"]);
     let published = |have: Result<f64, &'static str>| -> Verdict {
         let want = expect["ns"].as_f64().unwrap();
         Ok((have?, want, expect["tol_ns"].as_f64().unwrap() + 0.04 * want))
@@ -422,6 +422,5 @@ fn published_times_are_met() {
         println!("  {count}: {reason}");
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert_eq!((run, not), (run, vectors.len() - run));
-    assert!(run >= 60, "only {run} of {} vectors run", vectors.len());
+    assert_eq!((run, not), (73, 29), "the counts change on purpose only");
 }
