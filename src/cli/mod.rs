@@ -1,7 +1,9 @@
 //! The command line: one file per subcommand.
 
 mod asm;
+mod compare;
 mod disasm;
+mod export;
 mod isa;
 mod q7;
 pub mod run;
@@ -26,6 +28,12 @@ pub struct Cli {
 enum Command {
     /// Runs a program.
     Run(run::RunArgs),
+    /// Turns a recording of a run into other trace formats.
+    Export(export::ExportArgs),
+    /// Makes the viewer of a recording and opens it in a browser.
+    View(export::ViewArgs),
+    /// Shows what changed between the summaries of two runs.
+    Compare(compare::CompareArgs),
     /// Assembles program text into a container.
     Asm(asm::AsmArgs),
     /// Prints a program as text that assembles to the same words.
@@ -44,6 +52,9 @@ pub fn main() -> ExitCode {
     init_logging(cli.verbose);
     let result = match &cli.command {
         Command::Run(args) => run::main(args),
+        Command::Export(args) => export::main(args),
+        Command::View(args) => export::view(args),
+        Command::Compare(args) => compare::main(args),
         Command::Asm(args) => asm::run(args).map(|()| ExitCode::SUCCESS),
         Command::Disasm(args) => disasm::run(args).map(|()| ExitCode::SUCCESS),
         Command::Validate(args) => validate::run(args).map(|()| ExitCode::SUCCESS),

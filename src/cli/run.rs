@@ -1,6 +1,6 @@
 //! `tpbemu run`: runs a program, checks its outputs, prints the summary, writes the trace.
 
-use std::io::{BufWriter, IsTerminal};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::isa::Generation;
 use crate::machine::{self, Machine, MachineConfig, Options, Races, RunResult};
 use crate::program::{self, Check, LoadOptions, Program};
-use crate::trace::chrome::ChromeTrace;
+use crate::trace::export::{self, Context, Ending, Exporter, Format};
+use crate::trace::facts::Facts;
 use crate::trace::tee::Shared;
 use crate::trace::{Recorder, TraceHeader};
 
@@ -63,9 +64,11 @@ pub struct RunArgs {
     /// Compare a tensor after the run: NAME=FILE.npy[:TOLERANCE].
     #[arg(long, value_name = "NAME=FILE[:TOL]")]
     check: Vec<String>,
-    /// Write a timeline (Chrome trace-event JSON, for Perfetto).
+    /// Write a trace; the extension chooses the format: .json (Chrome), .pftrace (Perfetto), .html
+    /// (viewer in one file), .csv (directory of tables), .vcd (waveforms), .jsonl (records, for
+    /// `tpbemu export`). May be given several times.
     #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
+    trace: Vec<PathBuf>,
     /// Summary format.
     #[arg(long, value_enum, default_value_t = SummaryFormat::Text)]
     summary: SummaryFormat,
@@ -138,23 +141,26 @@ pub fn main(args: &RunArgs) -> Result<ExitCode> {
         progress: bar.clone().map(progress),
         ..Options::default()
     };
-    let mut trace_files: Vec<TraceFile> = Vec::new();
+    for path in &args.trace {
+        Format::of(path)?;
+    }
+    let mut exports: Vec<Shared<Box<dyn Exporter>>> = Vec::new();
     let mut trace_error = None;
     let started = Instant::now();
     let record = |header: &TraceHeader, machine: &Machine| -> Vec<Box<dyn Recorder>> {
-        trace_files.clear();
-        let Some(path) = &args.trace else { return Vec::new() };
-        match TraceFile::new(path, header, machine) {
-            Ok(file) => {
-                let recorder: Box<dyn Recorder> = Box::new(file.trace.clone());
-                trace_files.push(file);
-                vec![recorder]
-            }
-            Err(e) => {
-                trace_error = Some(e);
-                Vec::new()
+        exports.clear();
+        for path in &args.trace {
+            let context = Context {
+                header: header.clone(),
+                facts: Facts::of(machine),
+                names: machine.namer(),
+            };
+            match export::open(path, context) {
+                Ok(exporter) => exports.push(Shared::new(exporter)),
+                Err(e) => trace_error = Some(e),
             }
         }
+        exports.iter().map(|e| Box::new(e.clone()) as Box<dyn Recorder>).collect()
     };
     let mut result = machine::run(Arc::clone(&program), config, options, record, false)?;
     let host = started.elapsed();
@@ -164,8 +170,15 @@ pub fn main(args: &RunArgs) -> Result<ExitCode> {
     if let Some(e) = trace_error {
         return Err(e);
     }
-    for file in trace_files {
-        file.finish()?;
+    let ending = Ending {
+        end: result.finished.end,
+        error: result.finished.error.as_ref().map(ToString::to_string),
+    };
+    for export in exports {
+        let exporter = export
+            .into_inner()
+            .ok_or_else(|| Error::internal("the machine still holds a trace"))?;
+        exporter.finish(&ending)?;
     }
     for note in &result.finished.notes {
         eprintln!("note: {note}");
@@ -352,33 +365,4 @@ fn progress(bar: ProgressBar) -> Box<dyn FnMut(u64, u64) + Send> {
         let rate = executed as f64 / started.elapsed().as_secs_f64().max(1e-9);
         bar.set_message(format!("tick {tick}, {executed} instructions, {rate:.0}/s"));
     })
-}
-
-/// A trace on its way to disk: written beside the target and renamed when it is whole.
-struct TraceFile {
-    trace: Shared<ChromeTrace<BufWriter<tempfile::NamedTempFile>>>,
-    path: PathBuf,
-}
-
-impl TraceFile {
-    fn new(path: &Path, header: &TraceHeader, machine: &Machine) -> Result<TraceFile> {
-        let directory = match path.parent() {
-            Some(p) if !p.as_os_str().is_empty() => p,
-            _ => Path::new("."),
-        };
-        let file = tempfile::NamedTempFile::new_in(directory).map_err(|e| Error::io(path, &e))?;
-        let trace = ChromeTrace::new(BufWriter::new(file), header.clone(), machine.namer());
-        Ok(TraceFile { trace: Shared::new(trace), path: path.to_path_buf() })
-    }
-
-    fn finish(self) -> Result<()> {
-        let trace = self
-            .trace
-            .into_inner()
-            .ok_or_else(|| Error::internal("the machine still holds the trace"))?;
-        let io = |e: std::io::Error| Error::io(&self.path, &e);
-        let file = trace.finish().map_err(io)?.into_inner().map_err(|e| io(e.into_error()))?;
-        file.persist(&self.path).map_err(|e| io(e.error))?;
-        Ok(())
-    }
 }

@@ -7,6 +7,7 @@ use super::run::{Finished, Machine, Options};
 use crate::error::Result;
 use crate::program::Program;
 use crate::trace::digest::Digest;
+use crate::trace::facts::Facts;
 use crate::trace::summary::{Summary, SummaryBuilder};
 use crate::trace::tee::{Shared, Tee};
 use crate::trace::{Recorder, TraceHeader};
@@ -75,7 +76,7 @@ pub fn run(
         o.threads = threads.unwrap_or(o.threads);
         let mut machine = Machine::new(Arc::clone(&program), Arc::clone(&config), o)?;
         let header = machine.header();
-        let summary = Shared::new(SummaryBuilder::new(&header));
+        let summary = Shared::new(SummaryBuilder::new(&header, Facts::of(&machine)));
         let digest = Shared::new(Digest::default());
         let mut all: Vec<Box<dyn Recorder>> =
             vec![Box::new(summary.clone()), Box::new(digest.clone())];
@@ -83,7 +84,7 @@ pub fn run(
         machine.set_recorder(Box::new(Tee(all)));
         let finished = if stepped { machine.run_stepped() } else { machine.run() };
         machine.drop_recorder();
-        let summary = summary.with(std::mem::take).finish(&header, finished.end);
+        let summary = summary.with(std::mem::take).finish(&header, finished.end, &machine.namer());
         let trace_digest = digest.with(|d| d.value());
         Ok(RunResult { finished, summary, trace_digest, machine })
     };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::agenda::Action;
 use super::run::{ENGINE_STREAMS, Machine, Point, Post};
 use crate::check::Clock;
+use crate::check::log::{Got, Lane};
 use crate::engine::{DmaRequest, Transfer};
 use crate::error::{Error, Result};
 use crate::sync::{Operand, SyncId, UpdateKind};
@@ -40,6 +41,8 @@ pub struct Queue {
     pub jobs: VecDeque<Queued>,
     /// Next transfer of the running job.
     pub next: usize,
+    /// Jobs begun.
+    pub begun: u32,
     /// Transfers started, all jobs.
     pub started: u32,
     /// When the first engine can start the running job.
@@ -56,6 +59,7 @@ impl Queue {
         Queue {
             jobs: VecDeque::new(),
             next: 0,
+            begun: 0,
             started: 0,
             ready: 0,
             busy: false,
@@ -129,6 +133,12 @@ impl Machine {
         if let Some(clock) = self.queues[q].jobs.front().and_then(|j| j.clock.clone()) {
             self.queues[q].clock.join(&clock);
         }
+        self.queues[q].begun += 1;
+        if let (Some(log), Some(front)) = (&mut self.log, self.queues[q].jobs.front()) {
+            let place = self.queues[q].begun - 1;
+            let got = Got::Job(usize::from(front.trigger.0), front.trigger.1 as u32);
+            log.acquire(stream, place, front.pc, got);
+        }
         self.agenda.at(start + extra, stream, Action::Start);
     }
 
@@ -152,6 +162,9 @@ impl Machine {
         self.queues[q].started += 1;
         self.queues[q].next += 1;
         let number = self.queues[q].started;
+        if let Some(log) = &mut self.log {
+            log.numbered(stream, self.queues[q].begun - 1);
+        }
         let clock = front_clock(self, q);
         let (bytes, load) = (transfer.bytes, transfer.load);
         let work = Arc::new(transfer.work);
@@ -175,6 +188,7 @@ impl Machine {
                 bytes,
                 engines,
                 load,
+                by_memory: super::run::bytes_by_memory(&work),
             };
             self.record(&Record::Transfer(record));
         }
@@ -222,8 +236,16 @@ impl Machine {
             Job::Request(_) => done.pc,
         };
         for (id, kind, operand) in updates {
-            let post =
-                Post { id, kind, operand, by: (stream as u16, index), pc, clock: clock.clone() };
+            let post = Post {
+                id,
+                kind,
+                operand,
+                by: (stream as u16, index),
+                pc,
+                clock: clock.clone(),
+                place: self.queues[q].begun - 1,
+                lane: Lane::Results,
+            };
             self.post(visible, stream, post);
         }
         let now = self.now;

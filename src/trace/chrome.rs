@@ -1,145 +1,193 @@
-//! Chrome trace-event JSON, which Perfetto opens too: one track per engine and DMA queue, counter
-//! tracks for semaphores and events, arrows from the update to the instruction that it released.
+//! Chrome trace-event JSON, which Perfetto opens too: tracks for the data path, the waiting and
+//! the sequencer of each engine and for each DMA queue, counter tracks for semaphores and events,
+//! arrows from the update to the instruction that it released.
 //!
-//! Times are microseconds of simulated time. The file is written as the run goes on.
+//! Times are microseconds of simulated time; the arguments have the exact ticks. The file is
+//! written as the run goes on.
 
-use std::collections::HashMap;
-use std::io::Write;
+use serde_json::{Value, json};
 
-use super::record::{InstRecord, Record, Recorder, TraceHeader};
-use crate::sync::SyncId;
-
-/// Names an instruction: (stream, word) to (name, disassembly, source line).
-pub type Namer = Box<dyn Fn(u16, u32) -> (String, String, Option<String>) + Send>;
-
-/// Writes the trace.
-pub struct ChromeTrace<W: Write + Send> {
-    out: W,
-    header: TraceHeader,
-    namer: Namer,
-    first: bool,
-    flows: u64,
-    // where each update happened, for the arrow that may start there
-    updates: HashMap<(u16, u64), u64>,
-    failed: Option<std::io::Error>,
-}
+use super::attribution::Attribution;
+use super::counters::{DmaActivity, PeUse};
+use super::export::{Context, Ending, Exporter, Output, cause_name};
+use super::record::{InstRecord, Record, Recorder};
+use super::updates::Updates;
+use crate::error::Result;
 
 const PROCESS: u32 = 1;
+/// Tracks of a stream: data path, waiting, sequencer.
+const LANES: usize = 3;
 
-impl<W: Write + Send> ChromeTrace<W> {
+/// Writes the trace.
+pub struct ChromeTrace {
+    out: Output,
+    context: Context,
+    first: bool,
+    flows: u64,
+    updates: Updates<()>,
+    attribution: Attribution,
+    dma: DmaActivity,
+    pe: PeUse,
+}
+
+impl ChromeTrace {
     /// Starts the file.
-    pub fn new(out: W, header: TraceHeader, namer: Namer) -> Self {
+    pub fn new(out: Output, context: Context) -> Self {
+        let window = context.header.tick_hz / 1_000_000;
+        let peak = context.facts.pe_flops_per_second() / context.header.tick_hz.max(1) as f64;
         let mut trace = ChromeTrace {
             out,
-            header,
-            namer,
             first: true,
             flows: 0,
-            updates: HashMap::new(),
-            failed: None,
+            updates: Updates::default(),
+            attribution: Attribution::new(context.header.streams.len()),
+            dma: DmaActivity::default(),
+            pe: PeUse::new(window, peak),
+            context,
         };
-        trace.raw("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
-        let name = format!("tpbemu {}", trace.header.generation);
-        trace.event(
-            serde_json::json!({"ph":"M","pid":PROCESS,"name":"process_name","args":{"name":name}}),
-        );
-        for (tid, stream) in trace.header.streams.clone().iter().enumerate() {
-            trace.event(serde_json::json!({"ph":"M","pid":PROCESS,"tid":tid,"name":"thread_name","args":{"name":stream}}));
-            trace.event(serde_json::json!({"ph":"M","pid":PROCESS,"tid":tid,"name":"thread_sort_index","args":{"sort_index":tid}}));
+        trace.out.put(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+        let name = format!("tpbemu {}", trace.context.header.generation);
+        trace.event(&json!({"ph":"M","pid":PROCESS,"name":"process_name","args":{"name":name}}));
+        for s in 0..trace.context.header.streams.len() {
+            let stream = trace.context.header.streams[s].clone();
+            let lanes: &[&str] =
+                if s < trace.context.engines() { &["", " stalls", " sequencer"] } else { &[""] };
+            for (lane, suffix) in lanes.iter().enumerate() {
+                let tid = s * LANES + lane;
+                trace.event(&json!({"ph":"M","pid":PROCESS,"tid":tid,"name":"thread_name",
+                    "args":{"name":format!("{stream}{suffix}")}}));
+                trace.event(&json!({"ph":"M","pid":PROCESS,"tid":tid,"name":"thread_sort_index",
+                    "args":{"sort_index":tid}}));
+            }
         }
         trace
     }
 
-    fn raw(&mut self, text: &str) {
-        if self.failed.is_none() {
-            if let Err(e) = self.out.write_all(text.as_bytes()) {
-                self.failed = Some(e);
-            }
-        }
-    }
-
-    fn event(&mut self, value: serde_json::Value) {
+    fn event(&mut self, value: &Value) {
         let separator = if self.first { "\n" } else { ",\n" };
         self.first = false;
-        self.raw(&format!("{separator}{value}"));
+        self.out.put(separator.as_bytes());
+        self.out.put(value.to_string().as_bytes());
     }
 
     fn us(&self, tick: u64) -> f64 {
-        tick as f64 * 1e6 / self.header.tick_hz as f64
+        tick as f64 * 1e6 / self.context.header.tick_hz as f64
+    }
+
+    fn counter(&mut self, name: &str, tick: u64, value: Value) {
+        let event = json!({"ph":"C","pid":PROCESS,"name":name,"ts":self.us(tick),
+            "args":{"value":value}});
+        self.event(&event);
+    }
+
+    fn spans(&mut self, record: &Record) {
+        let mut waits = Vec::new();
+        self.attribution.add(record, |s, span| {
+            if let Some(cause) = span.cause {
+                waits.push((s, cause, span.from, span.to));
+            }
+        });
+        for (s, cause, from, to) in waits {
+            let event = json!({"ph":"X","pid":PROCESS,"tid":s * LANES + 1,"cat":"stall",
+                "name":cause_name(cause),"ts":self.us(from),"dur":self.us(to - from),
+                "args":{"start_tick":from,"end_tick":to}});
+            self.event(&event);
+        }
     }
 
     fn instruction(&mut self, i: &InstRecord) {
-        let (name, text, source) = (self.namer)(i.stream, i.pc);
-        let period = self.header.periods[usize::from(i.stream)].max(1);
-        if i.waited.is_some() && i.granted > i.head {
-            let id = i.waited.map(|w| w.0.to_string()).unwrap_or_default();
-            self.event(serde_json::json!({
-                "ph":"X","pid":PROCESS,"tid":i.stream,"cat":"wait","name":format!("wait {id}"),
-                "ts":self.us(i.head),"dur":self.us(i.issue.max(i.granted) - i.head),
-                "cname":"grey"}));
-        }
-        self.event(serde_json::json!({
-            "ph":"X","pid":PROCESS,"tid":i.stream,"cat":if i.data_path {"data"} else {"control"},
-            "name":name,"ts":self.us(i.start),"dur":self.us(i.busy_until.max(i.start) - i.start),
+        let (name, text, source) = (self.context.names)(i.stream, i.pc);
+        let period = self.context.period(i.stream);
+        let (lane, cat) = if i.data_path { (0, "data") } else { (2, "control") };
+        let tid = usize::from(i.stream) * LANES + lane;
+        let until = i.busy_until.max(i.start);
+        let waited = i.waited.map(|(id, by)| {
+            let by = by.map(|(s, n)| format!(" released by {} #{n}", self.context.stream(s)));
+            format!("{}{}", self.context.facts.sync_name(id), by.unwrap_or_default())
+        });
+        let event = json!({
+            "ph":"X","pid":PROCESS,"tid":tid,"cat":cat,
+            "name":name,"ts":self.us(i.start),"dur":self.us(until - i.start),
             "args":{"pc":i.pc,"execution":i.index,"instruction":text,"source":source,
-                "start_cycle":i.start / period,"busy_cycles":(i.busy_until - i.start) / period,
+                "start_tick":i.start,"end_tick":until,
+                "start_cycle":i.start / period,"busy_cycles":(until - i.start) / period,
                 "reads_done_cycle":i.reads_done / period,"end_cycle":i.end / period,
                 "bytes_read":i.bytes[0],"bytes_written":i.bytes[1],"flops":i.flops,
-                "stall":i.stall.map(|s| format!("{s:?}").to_lowercase())}}));
-        if let Some((_, Some(by))) = i.waited {
-            if let Some(&tick) = self.updates.get(&by) {
+                "waited":waited,"stall":i.stall.map(cause_name)}});
+        self.event(&event);
+        if let Some((id, Some(by))) = i.waited {
+            if let Some((tick, ())) = self.updates.find(id, by, i.granted) {
                 self.flows += 1;
-                let id = self.flows;
-                self.event(serde_json::json!({"ph":"s","pid":PROCESS,"tid":by.0,"id":id,
-                    "cat":"sync","name":"releases","ts":self.us(tick)}));
-                self.event(
-                    serde_json::json!({"ph":"f","bp":"e","pid":PROCESS,"tid":i.stream,"id":id,
-                    "cat":"sync","name":"releases","ts":self.us(i.start)}),
-                );
+                let (flow, from) = (self.flows, usize::from(by.0) * LANES);
+                let start = json!({"ph":"s","pid":PROCESS,"tid":from,"id":flow,
+                    "cat":"sync","name":"releases","ts":self.us(tick)});
+                self.event(&start);
+                let end = json!({"ph":"f","bp":"e","pid":PROCESS,"tid":tid,"id":flow,
+                    "cat":"sync","name":"releases","ts":self.us(i.start)});
+                self.event(&end);
             }
         }
-    }
-
-    /// Ends the file.
-    ///
-    /// # Errors
-    /// The first write that failed.
-    pub fn finish(mut self) -> std::io::Result<W> {
-        self.raw("\n]}\n");
-        match self.failed.take() {
-            Some(e) => Err(e),
-            None => {
-                self.out.flush()?;
-                Ok(self.out)
+        if i.stream == 0 {
+            let mut points = Vec::new();
+            self.pe.add(i, |tick, percent| points.push((tick, percent)));
+            for (tick, percent) in points {
+                self.counter("PE utilisation %", tick, json!(percent));
             }
         }
     }
 }
 
-impl<W: Write + Send> Recorder for ChromeTrace<W> {
+impl Recorder for ChromeTrace {
     fn record(&mut self, record: &Record) {
+        self.spans(record);
         match record {
             Record::Inst(i) => self.instruction(i),
             Record::Sync(s) => {
-                let name = match s.id {
-                    SyncId::Semaphore(n) => format!("S[{n}]"),
-                    SyncId::Event(n) => format!("E[{n}]"),
-                };
-                self.updates.insert(s.by, s.tick);
-                self.event(serde_json::json!({"ph":"C","pid":PROCESS,"name":name,
-                    "ts":self.us(s.tick),"args":{"value":s.value}}));
+                self.updates.add(s, ());
+                let name = self.context.facts.sync_name(s.id);
+                self.counter(&name, s.tick, json!(s.value));
             }
             Record::Transfer(t) => {
-                let (name, text, source) = (self.namer)(t.stream, t.block);
-                self.event(serde_json::json!({"ph":"X","pid":PROCESS,"tid":t.stream,"cat":"dma",
-                    "name":name,"ts":self.us(t.start),"dur":self.us(t.end - t.start),
+                let (name, text, source) = (self.context.names)(t.stream, t.block);
+                let event = json!({"ph":"X","pid":PROCESS,"tid":usize::from(t.stream) * LANES,
+                    "cat":"dma","name":name,"ts":self.us(t.start),"dur":self.us(t.end - t.start),
                     "args":{"transfer":text,"source":source,"bytes":t.bytes,"engines":t.engines,
-                        "queued_us":self.us(t.queued),"load":t.load,"index":t.index}}));
+                        "start_tick":t.start,"end_tick":t.end,
+                        "queued_us":self.us(t.queued),"load":t.load,"index":t.index}});
+                self.event(&event);
+                let mut points = Vec::new();
+                self.dma.add(t, |p| points.push(p));
+                for p in points {
+                    self.counter("active DMAs", p.tick, json!(p.active));
+                }
             }
             Record::Note { tick, stream, pc, text } => {
-                self.event(serde_json::json!({"ph":"i","s":"t","pid":PROCESS,"tid":stream,
-                    "name":text,"ts":self.us(*tick),"args":{"pc":pc}}));
+                let event = json!({"ph":"i","s":"t","pid":PROCESS,
+                    "tid":usize::from(*stream) * LANES,
+                    "name":text,"ts":self.us(*tick),"args":{"pc":pc}});
+                self.event(&event);
             }
         }
+    }
+}
+
+impl Exporter for ChromeTrace {
+    fn finish(mut self: Box<Self>, ending: &Ending) -> Result<()> {
+        let mut points = Vec::new();
+        self.dma.advance(u64::MAX, |p| points.push(p));
+        for p in points {
+            self.counter("active DMAs", p.tick, json!(p.active));
+        }
+        let mut points = Vec::new();
+        self.pe.close(|tick, percent| points.push((tick, percent)));
+        for (tick, percent) in points {
+            self.counter("PE utilisation %", tick, json!(percent));
+        }
+        let other = json!({"tool":"tpbemu","generation":self.context.header.generation,
+            "tick_hz":self.context.header.tick_hz,"periods":self.context.header.periods,
+            "streams":self.context.header.streams,"total_ticks":ending.end,
+            "error":ending.error});
+        self.out.put(format!("\n],\"otherData\":{other}}}\n").as_bytes());
+        self.out.persist()
     }
 }

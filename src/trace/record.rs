@@ -73,6 +73,8 @@ pub struct InstRecord {
     pub stall: Option<StallCause>,
     /// Bytes read and written, all partitions.
     pub bytes: [u64; 2],
+    /// The same by memory, in the order of [`crate::memory::Space::ALL`].
+    pub by_memory: [[u64; 2]; 3],
     /// Floating-point operations.
     pub flops: u64,
 }
@@ -113,6 +115,8 @@ pub struct TransferRecord {
     pub engines: u32,
     /// Whether HBM is the source.
     pub load: bool,
+    /// Bytes read and written by memory, in the order of [`crate::memory::Space::ALL`].
+    pub by_memory: [[u64; 2]; 3],
 }
 
 /// One thing that happened.

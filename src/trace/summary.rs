@@ -1,15 +1,40 @@
 //! Summary of a run, made from its records: per engine what it did and why it waited.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use super::record::{InstRecord, Record, Recorder, StallCause, TraceHeader};
+use super::attribution::{Attribution, Span};
+use super::critical::CriticalPath;
+use super::facts::Facts;
+use super::profile;
+use super::record::{InstRecord, Record, Recorder, StallCause, TraceHeader, TransferRecord};
+use super::warnings::{self, Warning};
 use crate::sync::SyncId;
 
 /// Ticks by cause of waiting.
 pub type Stalls = BTreeMap<StallCause, u64>;
+
+/// Names an instruction or block: (stream, word) to (name, disassembly, source line).
+pub type Names<'a> = &'a dyn Fn(u16, u32) -> (String, String, Option<String>);
+
+/// A long time in which a stream's data path did nothing.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Gap {
+    /// Why.
+    pub cause: StallCause,
+    /// First tick.
+    pub from: u64,
+    /// First tick after it.
+    pub to: u64,
+    /// The word it waited at.
+    pub pc: u32,
+    /// What it waited for and who ended the wait.
+    pub waited: Option<(SyncId, Option<(u16, u64)>)>,
+}
+
+/// Gaps kept per stream, the longest ones.
+const GAPS: usize = 4;
 
 /// What one stream did.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -24,6 +49,10 @@ pub struct StreamSummary {
     pub busy_ticks: u64,
     /// Ticks in which it was not, by cause, up to the stream's last instruction.
     pub stall_ticks: Stalls,
+    /// Ticks of waiting by the event or semaphore waited for.
+    pub waited_on: BTreeMap<String, u64>,
+    /// Ticks from start to end, summed over instructions; they overlap.
+    pub instruction_ticks: u64,
     /// Bytes read by the data path.
     pub bytes_read: u64,
     /// Bytes written by the data path.
@@ -32,104 +61,294 @@ pub struct StreamSummary {
     pub flops: u64,
     /// When its last instruction was complete.
     pub end_tick: u64,
-    #[serde(skip)]
-    busy_until: u64,
+    /// Share of the critical path, 0 to 1.
+    pub critical_share: f64,
+    /// The longest gaps.
+    pub gaps: Vec<Gap>,
 }
 
-/// Gathers the summary while a run goes on; constant memory per stream.
+/// What an instruction word (or DMA block) cost.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct WordSummary {
+    /// Stream name.
+    pub stream: String,
+    /// Word, or block.
+    pub pc: u32,
+    /// Name.
+    pub name: String,
+    /// Disassembly.
+    pub text: String,
+    /// Source line.
+    pub source: Option<String>,
+    /// Executions.
+    pub count: u64,
+    /// Ticks in which it kept its data path busy.
+    pub busy_ticks: u64,
+    /// Ticks from start to end.
+    pub instruction_ticks: u64,
+    /// Ticks its stream waited for it to start.
+    pub stall_ticks: u64,
+}
+
+/// Instructions in [`Summary::top`].
+const TOP: usize = 10;
+
+/// Gathers the summary while a run goes on; memory grows with the program, not with the run.
 #[derive(Clone, Debug, Default)]
 pub struct SummaryBuilder {
+    facts: Facts,
     streams: Vec<StreamSummary>,
+    attribution: Attribution,
+    critical: CriticalPath,
+    words: HashMap<(u16, u32), WordSummary>,
+    memory: [[u64; 2]; 3],
+    transfers: TransferTotals,
+    // transfers of each block so far, and bytes moved by (block, transfer in it)
+    block_seen: HashMap<u32, usize>,
+    moved: HashMap<(u32, usize), (u64, u64)>,
+    active: Vec<(u64, u64)>,
+    records: u64,
+}
+
+/// Totals of all DMA transfers.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct TransferTotals {
+    /// Transfers.
+    pub count: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Transfers below [`warnings::TINY_BYTES`].
+    pub tiny: u64,
+    /// Ticks in which at least one transfer was active.
+    pub active_ticks: u64,
+    /// Ticks of all transfers, summed.
+    pub transfer_ticks: u64,
 }
 
 impl SummaryBuilder {
     /// For the streams of `header`.
-    pub fn new(header: &TraceHeader) -> Self {
+    pub fn new(header: &TraceHeader, facts: Facts) -> Self {
         let stream =
             |name: &String| StreamSummary { name: name.clone(), ..StreamSummary::default() };
-        SummaryBuilder { streams: header.streams.iter().map(stream).collect() }
+        let n = header.streams.len();
+        SummaryBuilder {
+            facts,
+            streams: header.streams.iter().map(stream).collect(),
+            attribution: Attribution::new(n),
+            critical: CriticalPath::new(n),
+            ..SummaryBuilder::default()
+        }
     }
 
     /// Takes one record.
     pub fn add(&mut self, record: &Record) {
+        self.records += 1;
+        let (pc, waited) = match record {
+            Record::Inst(i) => (i.pc, i.waited),
+            Record::Transfer(t) => (t.block, None),
+            _ => (0, None),
+        };
+        let (streams, words, facts) = (&mut self.streams, &mut self.words, &self.facts);
+        self.attribution.add(record, |s, span| {
+            let word = words.entry((s as u16, pc)).or_default();
+            let ticks = span.to - span.from;
+            match span.cause {
+                None => {
+                    streams[s].busy_ticks += ticks;
+                    word.busy_ticks += ticks;
+                }
+                Some(cause) => {
+                    *streams[s].stall_ticks.entry(cause).or_default() += ticks;
+                    word.stall_ticks += ticks;
+                    if let (StallCause::Semaphore | StallCause::Event, Some((id, _))) =
+                        (cause, waited)
+                    {
+                        *streams[s].waited_on.entry(facts.sync_name(id)).or_default() += ticks;
+                    }
+                    keep_gap(&mut streams[s].gaps, span, cause, pc, waited);
+                }
+            }
+        });
+        self.critical.add(record);
         match record {
             Record::Inst(i) => self.instruction(i),
-            Record::Transfer(t) => {
-                let s = &mut self.streams[usize::from(t.stream)];
-                s.instructions += 1;
-                s.data_path += 1;
-                s.busy_ticks += t.end.saturating_sub(t.start.max(s.busy_until));
-                s.busy_until = s.busy_until.max(t.end);
-                s.bytes_read += t.bytes;
-                s.bytes_written += t.bytes;
-                s.end_tick = s.end_tick.max(t.end);
-            }
+            Record::Transfer(t) => self.transfer(t),
             Record::Sync(_) | Record::Note { .. } => {}
         }
     }
 
-    fn instruction(&mut self, i: &InstRecord) {
-        let s = &mut self.streams[usize::from(i.stream)];
+    fn count(&mut self, stream: u16, pc: u32, data_path: bool, start: u64, end: u64) {
+        let Some(s) = self.streams.get_mut(usize::from(stream)) else { return };
+        let ticks = end.saturating_sub(start);
         s.instructions += 1;
-        s.end_tick = s.end_tick.max(i.end);
-        // the idle time since the data path became free, cut at the moments of this instruction
-        let free = s.busy_until;
-        let mut blame = |cause: StallCause, from: u64, to: u64| {
-            let ticks = to.saturating_sub(from.max(free));
-            if ticks > 0 {
-                *s.stall_ticks.entry(cause).or_default() += ticks;
-            }
-        };
-        let wait = match i.waited {
-            Some((SyncId::Event(_), _)) => StallCause::Event,
-            _ => StallCause::Semaphore,
-        };
-        let (granted, issue) = (i.granted.max(i.head), i.issue);
-        blame(StallCause::Control, free, i.head);
-        let between = match i.stall {
-            Some(c @ (StallCause::Queue | StallCause::Drain)) => c,
-            _ => wait,
-        };
-        blame(if i.waited.is_some() { wait } else { between }, i.head, granted);
-        blame(if i.waited.is_some() { wait } else { between }, granted, issue);
-        let before_start = match i.stall {
-            Some(c @ (StallCause::Dependency | StallCause::Port)) => c,
-            _ => StallCause::Queue,
-        };
-        blame(before_start, issue, i.start);
-        if i.data_path {
-            s.data_path += 1;
-            // a weight load runs beside a matmul of the same engine
-            s.busy_ticks += i.busy_until.saturating_sub(i.start.max(s.busy_until));
-            s.bytes_read += i.bytes[0];
-            s.bytes_written += i.bytes[1];
-            s.flops += i.flops;
-            s.busy_until = s.busy_until.max(i.busy_until);
-        } else {
-            let from = i.start.max(free);
-            if i.end > from {
-                *s.stall_ticks.entry(StallCause::Control).or_default() += i.end - from;
-            }
-            s.busy_until = s.busy_until.max(i.end);
+        s.data_path += u64::from(data_path);
+        s.instruction_ticks += ticks;
+        s.end_tick = s.end_tick.max(end);
+        let word = self.words.entry((stream, pc)).or_default();
+        word.count += 1;
+        word.instruction_ticks += ticks;
+    }
+
+    fn instruction(&mut self, i: &InstRecord) {
+        self.count(i.stream, i.pc, i.data_path, i.start, i.end);
+        self.bytes(i.stream, i.bytes, i.by_memory, i.flops);
+    }
+
+    fn bytes(&mut self, stream: u16, bytes: [u64; 2], by_memory: [[u64; 2]; 3], flops: u64) {
+        let Some(s) = self.streams.get_mut(usize::from(stream)) else { return };
+        s.bytes_read += bytes[0];
+        s.bytes_written += bytes[1];
+        s.flops += flops;
+        for (total, part) in self.memory.iter_mut().flatten().zip(by_memory.as_flattened()) {
+            *total += part;
         }
     }
 
+    fn transfer(&mut self, t: &TransferRecord) {
+        self.count(t.stream, t.block, true, t.start, t.end);
+        self.bytes(t.stream, [t.bytes; 2], t.by_memory, 0);
+        let all = &mut self.transfers;
+        all.count += 1;
+        all.bytes += t.bytes;
+        all.tiny += u64::from(t.bytes < warnings::TINY_BYTES);
+        all.transfer_ticks += t.end.saturating_sub(t.start);
+        self.activity(t.start, t.end);
+        if let Some(block) = self.block_of(t) {
+            let transfers = self.facts.blocks[block as usize].source.len().max(1);
+            let seen = self.block_seen.entry(block).or_default();
+            let moved = self.moved.entry((block, *seen % transfers)).or_default();
+            *seen += 1;
+            moved.0 += 1;
+            moved.1 += t.bytes;
+        }
+    }
+
+    /// The program's block of a transfer; `None` for a request made by an instruction.
+    fn block_of(&self, t: &TransferRecord) -> Option<u32> {
+        let queue = usize::from(t.stream).checked_sub(self.facts.engine_hz.len())?;
+        let known = queue < self.facts.queues.len() && (t.block as usize) < self.facts.blocks.len();
+        known.then_some(t.block)
+    }
+
+    // disjoint active spans that a later transfer may still touch; transfers come by start time,
+    // so what ended before the newest start is final
+    fn activity(&mut self, from: u64, to: u64) {
+        let mut merged = (from, to);
+        let active = &mut self.transfers.active_ticks;
+        self.active.retain(|&(a, b)| {
+            if b < merged.0 {
+                *active += b - a;
+                return false;
+            }
+            if a <= merged.1 {
+                merged = (merged.0.min(a), merged.1.max(b));
+                return false;
+            }
+            true
+        });
+        self.active.push(merged);
+    }
+
     /// The summary of a run that ended at `end`.
-    pub fn finish(self, header: &TraceHeader, end: u64) -> Summary {
-        Summary {
+    pub fn finish(mut self, header: &TraceHeader, end: u64, names: Names<'_>) -> Summary {
+        self.transfers.active_ticks += self.active.iter().map(|(a, b)| b - a).sum::<u64>();
+        let (path, sync) = self.critical.finish();
+        let length = path.iter().sum::<u64>() + sync;
+        let share = |t: u64| t as f64 / length.max(1) as f64;
+        for (s, t) in self.streams.iter_mut().zip(&path) {
+            s.critical_share = share(*t);
+        }
+        let mut words: Vec<((u16, u32), WordSummary)> = self.words.into_iter().collect();
+        words.retain(|(_, w)| w.count > 0);
+        words.sort_by_key(|(at, w)| (std::cmp::Reverse(w.busy_ticks), *at));
+        for ((stream, pc), w) in &mut words {
+            (w.name, w.text, w.source) = names(*stream, *pc);
+            w.stream.clone_from(&self.streams[usize::from(*stream)].name);
+            w.pc = *pc;
+        }
+        let loads = loads(&self.facts, &self.moved);
+        let all: Vec<WordSummary> = words.into_iter().map(|(_, w)| w).collect();
+        let mut summary = Summary {
             generation: header.generation.clone(),
             tick_hz: header.tick_hz,
             periods: header.periods.clone(),
             total_ticks: end,
+            top: all.iter().take(TOP).cloned().collect(),
             streams: self.streams,
-        }
+            memory: ["sbuf", "psum", "hbm"]
+                .into_iter()
+                .zip(self.memory)
+                .map(|(n, [read, written])| (n.to_string(), MemoryBytes { read, written }))
+                .collect(),
+            critical_sync_share: share(sync),
+            transfers: self.transfers,
+            records: self.records,
+            loads,
+            warnings: Vec::new(),
+            profile: BTreeMap::new(),
+            words: all,
+            facts: self.facts,
+        };
+        summary.warnings = warnings::find(&summary, names);
+        summary.profile = profile::summary(&summary);
+        summary
     }
+}
+
+fn keep_gap(
+    gaps: &mut Vec<Gap>,
+    span: Span,
+    cause: StallCause,
+    pc: u32,
+    waited: Option<(SyncId, Option<(u16, u64)>)>,
+) {
+    let full = gaps.len() == GAPS;
+    if full && gaps.last().is_some_and(|g| g.to - g.from >= span.to - span.from) {
+        return;
+    }
+    gaps.truncate(GAPS - usize::from(full));
+    let waited = waited.filter(|_| matches!(cause, StallCause::Semaphore | StallCause::Event));
+    gaps.push(Gap { cause, from: span.from, to: span.to, pc, waited });
+    gaps.sort_by_key(|g| (std::cmp::Reverse(g.to - g.from), g.from));
+}
+
+fn loads(facts: &Facts, moved: &HashMap<(u32, usize), (u64, u64)>) -> BTreeMap<String, Loads> {
+    let mut out: BTreeMap<String, Loads> = BTreeMap::new();
+    for (&(block, which), &(count, bytes)) in moved {
+        let source = facts.blocks.get(block as usize).and_then(|b| b.source.get(which).copied());
+        let Some(tensor) = source.flatten().and_then(|t| facts.tensors.get(t)) else { continue };
+        let l = out.entry(tensor.name.clone()).or_default();
+        l.count += count;
+        l.bytes += bytes;
+        l.repeat_factor = l.bytes as f64 / tensor.bytes.max(1) as f64;
+    }
+    out
 }
 
 impl Recorder for SummaryBuilder {
     fn record(&mut self, record: &Record) {
         self.add(record);
     }
+}
+
+/// Bytes of one memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MemoryBytes {
+    /// Read.
+    pub read: u64,
+    /// Written.
+    pub written: u64,
+}
+
+/// Loads of one tensor from HBM.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Loads {
+    /// Transfers.
+    pub count: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Bytes loaded over bytes of the tensor.
+    pub repeat_factor: f64,
 }
 
 /// Summary of a run.
@@ -145,68 +364,51 @@ pub struct Summary {
     pub total_ticks: u64,
     /// Per stream.
     pub streams: Vec<StreamSummary>,
+    /// Bytes by memory.
+    pub memory: BTreeMap<String, MemoryBytes>,
+    /// Share of the critical path between updates and their effects.
+    pub critical_sync_share: f64,
+    /// DMA transfers.
+    pub transfers: TransferTotals,
+    /// Records of the trace.
+    pub records: u64,
+    /// Loads by tensor.
+    pub loads: BTreeMap<String, Loads>,
+    /// The instructions that kept their data path busy longest.
+    pub top: Vec<WordSummary>,
+    /// Things worth a look.
+    pub warnings: Vec<Warning>,
+    /// Figures under the names of the vendor's profiler.
+    #[serde(flatten)]
+    pub profile: BTreeMap<String, serde_json::Value>,
+    /// All words that were executed.
+    #[serde(skip)]
+    pub words: Vec<WordSummary>,
+    /// Facts of machine and program.
+    #[serde(skip)]
+    pub facts: Facts,
 }
 
 impl Summary {
+    /// Seconds of `ticks`.
+    pub fn seconds(&self, ticks: u64) -> f64 {
+        ticks as f64 / self.tick_hz.max(1) as f64
+    }
+
     /// Nanoseconds of simulated time.
     pub fn total_ns(&self) -> f64 {
-        self.ns(self.total_ticks)
+        self.seconds(self.total_ticks) * 1e9
     }
 
-    fn ns(&self, ticks: u64) -> f64 {
-        ticks as f64 * 1e9 / self.tick_hz as f64
+    /// Floating-point operations per second of the PE over its peak.
+    pub fn pe_utilisation(&self) -> f64 {
+        let flops = self.streams.first().map_or(0, |s| s.flops) as f64;
+        flops / (self.seconds(self.total_ticks) * self.facts.pe_flops_per_second()).max(1e-30)
     }
 
-    /// As a table for people. Streams without instructions are left out.
-    pub fn text(&self) -> String {
-        let mut out = String::new();
-        let cycles = self.periods.first().map_or(0, |p| self.total_ticks / (*p).max(1));
-        let _ = writeln!(
-            out,
-            "simulated time {:.1} ns ({cycles} PE cycles, {})",
-            self.total_ns(),
-            self.generation
-        );
-        let _ = writeln!(
-            out,
-            "{:<12} {:>7} {:>10} {:>7} {:>9} {:>9} {:>10}  waited for (cycles)",
-            "stream", "instr", "cycles", "busy %", "read", "written", "FLOP"
-        );
-        for (s, &period) in self.streams.iter().zip(&self.periods) {
-            if s.instructions == 0 {
-                continue;
-            }
-            let busy = 100.0 * s.busy_ticks as f64 / self.total_ticks.max(1) as f64;
-            let mut stalls: Vec<(StallCause, u64)> =
-                s.stall_ticks.iter().map(|(c, t)| (*c, t / period.max(1))).collect();
-            stalls.sort_by_key(|(c, t)| (std::cmp::Reverse(*t), *c));
-            let stalls: Vec<String> = stalls
-                .iter()
-                .filter(|(_, t)| *t > 0)
-                .map(|(c, t)| format!("{} {t}", format!("{c:?}").to_lowercase()))
-                .collect();
-            let _ = writeln!(
-                out,
-                "{:<12} {:>7} {:>10} {:>7.1} {:>9} {:>9} {:>10}  {}",
-                s.name,
-                s.instructions,
-                s.end_tick / period.max(1),
-                busy,
-                quantity(s.bytes_read),
-                quantity(s.bytes_written),
-                quantity(s.flops),
-                stalls.join(", ")
-            );
-        }
-        out
-    }
-}
-
-fn quantity(n: u64) -> String {
-    match n {
-        0..10_000 => n.to_string(),
-        10_000..10_000_000 => format!("{:.1}k", n as f64 / 1e3),
-        10_000_000..10_000_000_000 => format!("{:.1}M", n as f64 / 1e6),
-        _ => format!("{:.1}G", n as f64 / 1e9),
+    /// DMA bytes per second over what DMA can move.
+    pub fn dma_utilisation(&self) -> f64 {
+        let peak = self.seconds(self.total_ticks) * self.facts.dma_bytes_per_second as f64;
+        self.transfers.bytes as f64 / peak.max(1e-30)
     }
 }

@@ -1,0 +1,79 @@
+//! Where a stream's time went: busy spans and the causes of the gaps between them. Everything
+//! that shows or sums waiting uses these spans.
+
+use super::record::{InstRecord, Record, StallCause};
+use crate::sync::SyncId;
+
+/// A stretch of a stream's time in ticks; never empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Why the data path did not work; `None` if it did.
+    pub cause: Option<StallCause>,
+    /// First tick.
+    pub from: u64,
+    /// First tick after it.
+    pub to: u64,
+}
+
+/// Splits each stream's time as its records come. Spans of one stream never overlap.
+#[derive(Clone, Debug, Default)]
+pub struct Attribution {
+    busy_until: Vec<u64>,
+}
+
+impl Attribution {
+    /// For so many streams.
+    pub fn new(streams: usize) -> Self {
+        Attribution { busy_until: vec![0; streams] }
+    }
+
+    /// The spans that `record` settles, in order, and their stream.
+    pub fn add(&mut self, record: &Record, mut each: impl FnMut(usize, Span)) {
+        match record {
+            Record::Inst(i) => {
+                let s = usize::from(i.stream);
+                self.instruction(i, |span| each(s, span));
+            }
+            Record::Transfer(t) => {
+                let s = usize::from(t.stream);
+                let Some(free) = self.busy_until.get_mut(s) else { return };
+                let from = t.start.max(*free);
+                if t.end > from {
+                    each(s, Span { cause: None, from, to: t.end });
+                    *free = t.end;
+                }
+            }
+            Record::Sync(_) | Record::Note { .. } => {}
+        }
+    }
+
+    fn instruction(&mut self, i: &InstRecord, mut each: impl FnMut(Span)) {
+        let Some(until) = self.busy_until.get_mut(usize::from(i.stream)) else { return };
+        let mut at = *until;
+        let mut span = |cause: Option<StallCause>, to: u64| {
+            if to > at {
+                each(Span { cause, from: at, to });
+                at = to;
+            }
+        };
+        let at_head = match (i.waited, i.stall) {
+            (Some((SyncId::Event(_), _)), _) => StallCause::Event,
+            (Some((SyncId::Semaphore(_), _)), _) => StallCause::Semaphore,
+            (None, Some(cause)) => cause,
+            (None, None) => StallCause::Control,
+        };
+        let before_start = match i.stall {
+            Some(c @ (StallCause::Dependency | StallCause::Port)) => c,
+            _ => StallCause::Queue,
+        };
+        span(Some(StallCause::Control), i.head);
+        span(Some(at_head), i.issue);
+        span(Some(before_start), i.start);
+        if i.data_path {
+            span(None, i.busy_until);
+        } else {
+            span(Some(StallCause::Control), i.end);
+        }
+        *until = at.max(*until);
+    }
+}
