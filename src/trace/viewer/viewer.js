@@ -101,10 +101,10 @@ function criticalPath() {
   for (let i = 0; i < I.n; i++) { const e = I.start[i] + I.life[i]; if (e > end) { end = e; r = i; } }
   for (let left = I.n; r >= 0 && left > 0; left--) {
     rows[I.stream[r]].push(r);
-    const before = rowOf(I.stream[r], I.index[r] - 1), c = META.causes[I.stall[r] - 1];
+    const before = rowOf(I.stream[r], I.index[r] - 1);
     let next = before;
     if (isTransfer(r)) { if (before < 0 || I.start[before] + I.life[before] <= I.start[r] - I.head[r]) next = producer(r); }
-    else if (waited(r) && I.head[r] > I.granted[r] && c !== 'dependency' && c !== 'queue') { const p = producer(r); if (p >= 0) next = p; }
+    else if (waited(r) && I.head[r] > I.granted[r] && !I.issue[r]) { const p = producer(r); if (p >= 0) next = p; }
     if (next >= 0 && I.start[next] > I.start[r]) break;
     r = next;
   }
@@ -115,7 +115,7 @@ function criticalPath() {
 
 const X = t => GUTTER + (t - view.a) * (size.w - GUTTER) / (view.b - view.a);
 const tickAt = x => view.a + (x - GUTTER) * (view.b - view.a) / (size.w - GUTTER);
-const top = t => RULER + t.y - view.y;
+const yOf = t => RULER + t.y - view.y;
 function redraw() { if (!pending) { pending = true; requestAnimationFrame(draw); } }
 
 function draw() {
@@ -128,7 +128,7 @@ function draw() {
   grid();
   ctx.save(); ctx.beginPath(); ctx.rect(0, RULER, w, h - RULER); ctx.clip();
   for (const t of tracks) {
-    const y = top(t);
+    const y = yOf(t);
     if (y > h || y + t.h < RULER) continue;
     if (t.head) { ctx.fillStyle = '#e8ebf0'; ctx.fillRect(0, Math.round(y) - 4.5, w, 1); }
     ctx.save(); ctx.beginPath(); ctx.rect(GUTTER, y - 3, w - GUTTER, t.h + 6); ctx.clip();
@@ -137,7 +137,7 @@ function draw() {
   }
   for (const [t, s, text] of META.notes) {
     const row = tracks.find(k => k.s === s);
-    if (row && t >= view.a && t <= view.b) { ctx.fillStyle = '#c62828'; ctx.fillText('\u25bc', X(t) - 4, top(row) - 2); }
+    if (row && t >= view.a && t <= view.b) { ctx.fillStyle = '#c62828'; ctx.fillText('\u25bc', X(t) - 4, yOf(row) - 2); }
   }
   arrows();
   ctx.restore();
@@ -173,7 +173,7 @@ function gutter() {
   ctx.fillStyle = '#f5f6f8'; ctx.fillRect(0, RULER, GUTTER - 1, size.h);
   ctx.fillStyle = '#d5d9e0'; ctx.fillRect(GUTTER - 1, RULER, 1, size.h);
   for (const t of tracks) {
-    const y = top(t);
+    const y = yOf(t);
     if (y > size.h || y + t.h < RULER) continue;
     if (t.head) { ctx.fillStyle = '#e0e4ea'; ctx.fillRect(0, Math.round(y) - 4.5, GUTTER - 1, 1); }
     if (t.label) { ctx.font = t.kind === 'sync' ? '11px system-ui,sans-serif' : '600 12px system-ui,sans-serif'; ctx.textAlign = 'left'; ctx.fillStyle = '#1c2330'; ctx.fillText(fit(t.label, GUTTER - (t.kind === 'sync' ? 46 : 74)), 9, y + t.h / 2); }
@@ -276,7 +276,7 @@ function arrows() {
   for (const {from, to, tick, out} of links) {
     const a = trackOf(from), b = trackOf(to);
     if (!a || !b) continue;
-    const x0 = X(tick ?? T.I.start[from] + T.I.life[from]), x1 = X(T.I.start[to]), y0 = top(a) + a.h / 2, y1 = top(b) + b.h / 2;
+    const x0 = X(tick ?? T.I.start[from] + T.I.life[from]), x1 = X(T.I.start[to]), y0 = yOf(a) + a.h / 2, y1 = yOf(b) + b.h / 2;
     const bend = Math.max(24, Math.abs(x1 - x0) / 3);
     ctx.strokeStyle = ctx.fillStyle = out ? '#1b7f3b' : '#b3261e'; ctx.lineWidth = 1.8;
     ctx.beginPath(); ctx.moveTo(x0, y0); ctx.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1 - 5, y1); ctx.stroke();
@@ -327,7 +327,7 @@ function select(r, show) {
       const {I} = T, s = I.start[r], e = s + I.dur[r], span = view.b - view.a;
       if (s < view.a || e > view.b || X(e) - X(s) < 3) { const n = Math.min(Math.max(span, 20), Math.max(I.dur[r] * 40, 400)); setView((s + e) / 2 - n / 2, (s + e) / 2 + n / 2); }
       const t = trackOf(r);
-      if (t && (top(t) < RULER || top(t) + t.h > size.h)) scroll(top(t) - size.h / 2);
+      if (t && (yOf(t) < RULER || yOf(t) + t.h > size.h)) scroll(yOf(t) - size.h / 2);
     }
   }
   side(); redraw();
@@ -463,7 +463,7 @@ function count() { $('found').textContent = $('search').value.trim() || matches.
 
 function pick(x, y) {
   if (x < GUTTER || y < RULER) return -1;
-  const t = tracks.find(k => k.kind === 'slices' && y >= top(k) && y < top(k) + k.h);
+  const t = tracks.find(k => k.kind === 'slices' && y >= yOf(k) && y < yOf(k) + k.h);
   return t ? t.lane.hit(tickAt(x), 2 * (view.b - view.a) / (size.w - GUTTER)) : -1;
 }
 function hover(x, y, e) {
@@ -471,7 +471,7 @@ function hover(x, y, e) {
   let html = '';
   if (r >= 0) html = brief(r);
   else if (x > GUTTER) {
-    const t = tracks.find(k => y >= top(k) && y < top(k) + k.h), at = tickAt(x);
+    const t = tracks.find(k => y >= yOf(k) && y < yOf(k) + k.h), at = tickAt(x);
     if (t?.kind === 'stalls') {
       const w = t.lane.hit(at, (view.b - view.a) / (size.w - GUTTER));
       if (w >= 0) html = `<b>${META.causes[T.T.cause[w]]}</b>: ${esc(streams[t.s])} idle for ${cycles(t.s, T.T.dur[w])} cycles (${time(T.T.dur[w])})<br><span class="s">before ${esc(nameOf(t.s, T.T.pc[w])[0])} pc ${T.T.pc[w]}</span>`;
@@ -570,7 +570,7 @@ const state = window.tpbemu = {ready: false, frames: 0, drawMs: 0, loadMs: 0};
     $('legend').innerHTML = '<span>stalls:</span>' + META.causes.map(c => `<span><i style="background:${STALLS[c]}"></i>${c}</span>`).join('') + '<span style="margin-left:auto">W A S D to move, ? for keys</span>';
     view.a = 0; view.b = META.end * 1.02 + 1;
     resize(); fitAll(); side();
-    Object.assign(state, {
+    Object.defineProperties(state, Object.getOwnPropertyDescriptors({
       rows: T.I.n, updates: T.S.n, stalls: T.T.n, tracks: tracks.length,
       get view() { return {a: view.a, b: view.b}; },
       get selected() { return selected; },
@@ -578,7 +578,7 @@ const state = window.tpbemu = {ready: false, frames: 0, drawMs: 0, loadMs: 0};
       get links() { return links.length; },
       get box() { return box; },
       row: r => ({stream: streams[T.I.stream[r]], pc: T.I.pc[r], index: T.I.index[r], start: T.I.start[r], name: nameOf(T.I.stream[r], T.I.pc[r])[0]}),
-      place: r => { const t = trackOf(r); return {x: X(T.I.start[r] + T.I.dur[r] / 2), y: top(t) + t.h / 2}; },
+      place: r => { const t = trackOf(r); return {x: X(T.I.start[r] + T.I.dur[r] / 2), y: yOf(t) + t.h / 2}; },
       find: accept => { for (let r = 0; r < T.I.n; r++) if (accept(r, T.I)) return r; return -1; },
       statistics, setView,
       totals: () => streams.map((_, s) => {
@@ -586,7 +586,7 @@ const state = window.tpbemu = {ready: false, frames: 0, drawMs: 0, loadMs: 0};
         return x ? {stream: streams[s], busy: x.busy, stalls: x.stalls} : null;
       }).filter(Boolean),
       loadMs: performance.now(), ready: true,
-    });
+    }));
   } catch (e) {
     state.error = String(e.stack ?? e);
     $('side').innerHTML = `<div class="bad">${esc(state.error)}</div>`;
