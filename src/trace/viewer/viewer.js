@@ -36,7 +36,7 @@ function build() {
       add('slices', 24, name, {s, sub: 'data path', lane: new Lane(data[s], I.start, dur, klass), head: true});
       if (control[s].length) add('slices', 13, '', {s, sub: 'sequencer', lane: new Lane(control[s], I.start, dur, klass)});
       add('stalls', 9, '', {s, sub: 'stalls', lane: new Lane(waits[s], W.start, W.dur, r => W.cause[r])});
-      if (s === 0 && I.n) { y += 2; add('rate', 30, '', {s, sub: 'utilisation', lanes: [tracks.find(t => t.s === 0).lane], weight: I.flops, peak: META.facts.pe[0] * META.facts.pe[1] * 2 * META.facts.engine_hz[0], unit: 'FLOP/s'}); }
+      if (s === 0 && I.n) { y += 2; add('rate', 30, '', {s, sub: 'of ' + big(META.facts.pe[0] * META.facts.pe[1] * 2 * META.facts.engine_hz[0]) + 'FLOP/s', lanes: [tracks.find(t => t.s === 0).lane], weight: I.flops, peak: META.facts.pe[0] * META.facts.pe[1] * 2 * META.facts.engine_hz[0], unit: 'FLOP/s'}); }
       y += 9;
     } else {
       add('slices', 19, name, {s, sub: '', lane: new Lane(data[s], I.start, dur, klass), head: true});
@@ -44,7 +44,7 @@ function build() {
     }
   });
   const queues = tracks.filter(t => t.kind === 'slices' && t.s >= engines);
-  if (queues.length) { add('rate', 30, 'DMA throughput', {lanes: queues.map(t => t.lane), weight: I.rd, peak: META.facts.dma_bytes_per_second, unit: 'B/s', head: true}); y += 8; }
+  if (queues.length) { add('rate', 30, 'DMA', {sub: 'of ' + big(META.facts.dma_bytes_per_second) + 'B/s', lanes: queues.map(t => t.lane), weight: I.rd, peak: META.facts.dma_bytes_per_second, unit: 'B/s', head: true}); y += 8; }
   for (const t of tracks) if (t.kind === 'rate') t.sums = t.lanes.map(l => {
     const p = new Float64Array(l.n + 1);
     for (let i = 0; i < l.n; i++) p[i + 1] = p[i] + t.weight[l.rows[i]];
@@ -243,8 +243,6 @@ function drawRate(t, y) {
     const v = Math.min(1, rateIn(t, tickAt(x), tickAt(x + 1)) / t.peak);
     if (v > 0) { const hh = Math.max(1, v * (t.h - 1)); ctx.fillRect(x, y + t.h - hh, 1, hh); }
   }
-  ctx.fillStyle = '#7a8494'; ctx.font = '10px system-ui,sans-serif'; ctx.textAlign = 'right';
-  ctx.fillText('100 % = ' + big(t.peak) + t.unit, size.w - 6, y + 8); ctx.textAlign = 'left';
 }
 
 function drawSync(t, y) {
