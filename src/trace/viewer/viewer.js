@@ -94,6 +94,9 @@ function consumers(r) {
   return out;
 }
 
+// Lanes of the data path and of the sequencer.
+const halves = rows => [1, 0].map(want => new Lane(Uint32Array.from(rows.filter(r => (T.I.flags[r] & 1) === want)), T.I.start, T.I.dur, () => 0));
+
 // As the summary: back from the last row to its cause, else to its predecessor in the stream.
 function criticalPath() {
   const {I} = T, rows = streams.map(() => []);
@@ -108,7 +111,7 @@ function criticalPath() {
     if (next >= 0 && I.start[next] > I.start[r]) break;
     r = next;
   }
-  return rows.map(l => new Lane(Uint32Array.from(l.reverse()), I.start, I.dur, () => 0));
+  return rows.map(l => halves(l.reverse()));
 }
 
 // ---- drawing
@@ -192,35 +195,64 @@ function fit(text, width) {
   return n < 2 ? '' : text.slice(0, n) + '…';
 }
 
+// What is narrower than a pixel is gathered by pixel, and drawn as runs of equal pixels.
+let sum = new Float64Array(0), best = new Float64Array(0), kind = new Uint8Array(0);
+function gather(lane, each) {
+  const w = Math.ceil(size.w) + 1, grain = (view.b - view.a) / (size.w - GUTTER), scale = 1 / grain;
+  if (sum.length < w) { sum = new Float64Array(w); best = new Float64Array(w); kind = new Uint8Array(w); }
+  sum.fill(0); best.fill(0);
+  lane.visit(view.a, view.b, grain, (s, e, busy, k, r) => {
+    if (e - s >= grain || (r >= 0 && r === selected)) { each?.(s, e, k, r); return; }
+    const x = Math.floor(GUTTER + (s - view.a) * scale);
+    if (x < GUTTER || x >= w) return;
+    const part = Math.max(busy, 1e-9) * scale;
+    sum[x] += part;
+    if (part > best[x]) { best[x] = part; kind[x] = k; }
+  });
+}
+function runs(y, h, colour, flat) {
+  let from = -1, k = -1, height = -1;
+  const end = x => { if (from >= 0) { ctx.fillStyle = colour(k); ctx.fillRect(from, y + h - height, x - from, height); } };
+  const w = Math.min(sum.length - 1, Math.ceil(size.w));
+  for (let x = GUTTER; x <= w; x++) {
+    const there = x < w && sum[x] > 0;
+    const hh = !there ? -1 : flat ? h : Math.round(h * (.4 + .6 * Math.min(1, sum[x])));
+    if (there && kind[x] === k && hh === height && from >= 0) continue;
+    end(x);
+    from = there ? x : -1; k = kind[x]; height = hh;
+  }
+}
+
 function drawSlices(t, y) {
-  const {I} = T, grain = (view.b - view.a) / (size.w - GUTTER);
+  const {I} = T, colour = k => colours[k] ?? '#888';
   ctx.font = t.h > 16 ? '11px system-ui,sans-serif' : '9px system-ui,sans-serif';
-  const bars = t.h > 16 ? 3 : 0;
-  t.lane.visit(view.a, view.b, grain, (s, e, busy, k, r) => {
-    const x = X(s), wide = Math.max(X(e) - x, 1), height = r < 0 ? t.h * (.45 + .55 * Math.min(1, busy / Math.max(e - s, 1))) : t.h;
-    ctx.fillStyle = colours[k] ?? '#888';
-    ctx.fillRect(x, y + t.h - height, wide > 2.5 ? wide - .7 : wide, height);
-    if (r === selected && r >= 0) { ctx.strokeStyle = '#111'; ctx.lineWidth = 2; ctx.strokeRect(x + 1, y + 1, Math.max(wide - 2, 1), t.h - 2); ctx.lineWidth = 1; }
-    else if (r === hovered && r >= 0) { ctx.fillStyle = '#ffffff40'; ctx.fillRect(x, y, wide, t.h); }
-    if (wide > 26 && r >= 0) {
+  gather(t.lane, (s, e, k, r) => {
+    const x = X(s), wide = Math.max(X(e) - x, 1);
+    ctx.fillStyle = colour(k);
+    ctx.fillRect(x, y, wide > 2.5 ? wide - .7 : wide, t.h);
+    if (r < 0) return;
+    if (r === selected) { ctx.strokeStyle = '#111'; ctx.lineWidth = 2; ctx.strokeRect(x + 1, y + 1, Math.max(wide - 2, 1), t.h - 2); ctx.lineWidth = 1; }
+    else if (r === hovered) { ctx.fillStyle = '#ffffff40'; ctx.fillRect(x, y, wide, t.h); }
+    if (wide > 26) {
       const from = Math.max(x, GUTTER), room = Math.min(x + wide, size.w) - from - 8;
       if (room > 18) { ctx.fillStyle = '#fff'; ctx.fillText(fit(nameOf(t.s, I.pc[r])[0], room), from + 4, y + t.h / 2 + .5); }
     }
   });
-  const overlay = (lane, colour, yy, hh) => lane && lane.visit(view.a, view.b, grain, (s, e, b, k, r) => {
-    if (r >= 0 && t.sub !== 'sequencer' !== Boolean(I.flags[r] & 1)) return;
-    ctx.fillStyle = colour; ctx.fillRect(X(s), yy, Math.max(X(e) - X(s), 1.5), hh);
-  });
-  if (critLanes && $('critical').checked) overlay(critLanes[t.s], '#111827', y - bars, 3);
-  if (matchLanes) overlay(matchLanes[t.s], MARK, y + t.h - 3, 4);
+  runs(y, t.h, colour, false);
+  const overlay = (lane, colour, yy, hh) => {
+    if (!lane?.n) return;
+    gather(lane, (s, e) => { ctx.fillStyle = colour; ctx.fillRect(X(s), yy, Math.max(X(e) - X(s), 1.5), hh); });
+    runs(yy, hh, () => colour, true);
+  };
+  const which = t.sub === 'sequencer' ? 1 : 0;
+  if (critLanes && $('critical').checked) overlay(critLanes[t.s][which], '#111827', t.h > 16 ? y - 3 : y, 3);
+  if (matchLanes) overlay(matchLanes[t.s][which], MARK, y + t.h - 3, 4);
 }
 
 function drawStalls(t, y) {
-  const grain = (view.b - view.a) / (size.w - GUTTER);
-  t.lane.visit(view.a, view.b, grain, (s, e, busy, k) => {
-    ctx.fillStyle = STALLS[META.causes[k]];
-    ctx.fillRect(X(s), y + 1, Math.max(X(e) - X(s), .7), t.h - 2);
-  });
+  const colour = k => STALLS[META.causes[k]];
+  gather(t.lane, (s, e, k) => { ctx.fillStyle = colour(k); ctx.fillRect(X(s), y + 1, X(e) - X(s), t.h - 2); });
+  runs(y + 1, t.h - 2, colour, true);
 }
 
 // Sum of the weights up to time `t`: whole slices, and the part of the one that `t` cuts.
@@ -239,16 +271,24 @@ function drawRate(t, y) {
   ctx.fillStyle = '#f1f4f8'; ctx.fillRect(GUTTER, y, size.w, t.h);
   ctx.fillStyle = t.unit === 'B/s' ? '#2f9ea8' : '#3b78c2';
   const from = Math.max(GUTTER, Math.floor(X(0))), to = Math.min(size.w, Math.ceil(X(META.end)));
-  for (let x = from; x < to; x++) {
-    const v = Math.min(1, rateIn(t, tickAt(x), tickAt(x + 1)) / t.peak);
-    if (v > 0) { const hh = Math.max(1, v * (t.h - 1)); ctx.fillRect(x, y + t.h - hh, 1, hh); }
+  const total = t0 => { let n = 0; for (let i = 0; i < t.lanes.length; i++) if (t.lanes[i].n) n += sumTo(t.lanes[i], t.sums[i], t0); return n; };
+  const per = META.header.tick_hz / (tickAt(1) - tickAt(0)) / t.peak * (t.h - 1);
+  let last = total(tickAt(from)), start = from, height = 0;
+  for (let x = from; x <= to; x++) {
+    let hh = 0;
+    if (x < to) { const n = total(tickAt(x + 1)), v = (n - last) * per; last = n; hh = v > 1e-6 ? Math.min(t.h - 1, Math.max(1, Math.round(v))) : 0; }
+    if (hh === height && x < to) continue;
+    if (height) ctx.fillRect(start, y + t.h - height, x - start, height);
+    start = x; height = hh;
   }
 }
 
 function drawSync(t, y) {
   const {S} = T, base = y + t.h - 2, H = t.h - 5;
   ctx.strokeStyle = '#4a5a78'; ctx.fillStyle = '#6f86b530'; ctx.lineWidth = 1;
-  let i = upper(t.ticks, view.a) - 1, last = -1, v = i < 0 ? 0 : S.value[t.rows[i]];
+  const first = upper(t.ticks, view.a), after = upper(t.ticks, view.b);
+  if (after - first > (size.w - GUTTER) / 2) return denseSync(t, first, after, base, H);
+  let i = first - 1, last = -1, v = i < 0 ? 0 : S.value[t.rows[i]];
   let x = GUTTER;
   const level = () => base - H * v / t.max;
   ctx.font = '10px system-ui,sans-serif';
@@ -266,6 +306,30 @@ function drawSync(t, y) {
     ctx.fillRect(x - .5, Math.min(before, level()), 1.2, Math.abs(before - level()));
     if (x === last) x += 1;
     last = x;
+  }
+}
+
+let low = new Float64Array(0), high = new Float64Array(0);
+function denseSync(t, first, after, base, H) {
+  const {S} = T, w = Math.ceil(size.w) + 1, scale = (size.w - GUTTER) / (view.b - view.a);
+  if (low.length < w) { low = new Float64Array(w); high = new Float64Array(w); }
+  low.fill(Infinity); high.fill(-1);
+  let before = first > 0 ? S.value[t.rows[first - 1]] : 0;
+  for (let i = first; i < after; i++) {
+    const x = Math.floor(GUTTER + (t.ticks[i] - view.a) * scale), v = S.value[t.rows[i]];
+    const lo = Math.min(v, before), hi = Math.max(v, before);
+    if (lo < low[x]) low[x] = lo;
+    if (hi > high[x]) high[x] = hi;
+    before = v;
+  }
+  let lo = first > 0 ? S.value[t.rows[first - 1]] : 0, hi = lo, from = GUTTER, v = lo;
+  const end = Math.min(size.w, Math.ceil(X(META.end)));
+  const draw = x => { const a = base - H * hi / t.max, b = base - H * lo / t.max; ctx.fillStyle = '#6f86b535'; ctx.fillRect(from, b, x - from, base - b); ctx.fillStyle = '#8698ba'; ctx.fillRect(from, a - .5, x - from, b - a + 1.2); };
+  for (let x = GUTTER; x <= end; x++) {
+    const there = x < end && high[x] >= 0, l = there ? low[x] : v, h = there ? high[x] : v;
+    if (x < end && l === lo && h === hi) continue;
+    draw(x); from = x; lo = l; hi = h;
+    if (there) v = h;
   }
 }
 
@@ -442,7 +506,7 @@ function runSearch(accept) {
   matchAt = -1;
   const by = streams.map(() => []);
   for (const r of matches) by[I.stream[r]].push(r);
-  matchLanes = matches.length ? by.map(l => new Lane(Uint32Array.from(l), I.start, I.dur, () => 0)) : null;
+  matchLanes = matches.length ? by.map(halves) : null;
   count(); redraw();
 }
 function search() {
