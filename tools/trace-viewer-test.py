@@ -4,7 +4,7 @@ zooms, pans, searches, selects, follows a dependency, box-selects, and measures 
 nothing beyond the standard library and a Chromium; without one it says so and ends with status 77.
 
 usage: trace-viewer-test.py FILE.html [--rows N] [--totals SUMMARY.json] [--screenshot FILE.png]
-                            [--select NAME] [--max-load SECONDS] [--min-fps N]
+                            [--select NAME] [--span TICKS] [--max-load SECONDS] [--min-fps N]
 """
 import argparse
 import base64
@@ -146,6 +146,7 @@ def main():
     parser.add_argument("--totals", type=pathlib.Path)
     parser.add_argument("--screenshot")
     parser.add_argument("--select")
+    parser.add_argument("--span", type=float, help="ticks that the screenshot shows around the selected slice")
     parser.add_argument("--max-load", type=float, default=5)
     parser.add_argument("--min-fps", type=float, default=30)
     args = parser.parse_args()
@@ -229,10 +230,15 @@ def main():
         if args.screenshot:
             page.key("0")
             page.js("document.getElementById('critical').checked || document.getElementById('critical').click()")
-            target = page.js(f"tpbemu.find((r, I) => tpbemu.row(r).name.includes({json.dumps(name)}) && I.by[r] !== 65535)")
+            target = page.js(f"tpbemu.find((r, I) => tpbemu.row(r).name.includes({json.dumps(name)}) && I.by[r] !== 65535 && r > 12)")
             if target >= 0:
+                if args.span:
+                    start = page.js(f"tpbemu.row({target}).start")
+                    page.js(f"tpbemu.setView({start - args.span / 2}, {start + args.span / 2})")
+                    time.sleep(0.1)
                 at = page.js(f"tpbemu.place({target})")
                 page.click(canvas[0] + at["x"], canvas[1] + at["y"])
+                page.mouse("mouseMoved", canvas[0] + 300, canvas[1] + canvas[3] - 20)
             time.sleep(0.4)
             page.screenshot(args.screenshot)
             print(f"screenshot: {args.screenshot}")

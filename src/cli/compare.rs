@@ -51,9 +51,8 @@ fn read(path: &Path) -> Result<Value> {
     let start = text.find("{\n").or_else(|| text.find('{'));
     let start = start.ok_or_else(|| bad("is not a summary".into()))?;
     let first = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Value>().next();
-    let value = first
-        .ok_or_else(|| bad("is not a summary".into()))?
-        .map_err(|e| bad(e.to_string()))?;
+    let value =
+        first.ok_or_else(|| bad("is not a summary".into()))?.map_err(|e| bad(e.to_string()))?;
     if value["streams"].is_array() && value["total_ticks"].is_u64() && value["tick_hz"].is_u64() {
         Ok(value)
     } else {

@@ -82,7 +82,10 @@ fn convert(
         if !header.streams.contains(name) {
             return Err(Error::new(
                 ErrorClass::ConfigError,
-                format!("the recording has no stream `{name}`; it has {}", header.streams.join(", ")),
+                format!(
+                    "the recording has no stream `{name}`; it has {}",
+                    header.streams.join(", ")
+                ),
             ));
         }
     }
@@ -90,11 +93,7 @@ fn convert(
     let filter = Filter {
         from: ticks(from_ns),
         to: to_ns.map_or(u64::MAX, ticks),
-        streams: header
-            .streams
-            .iter()
-            .map(|s| wanted.is_empty() || wanted.contains(s))
-            .collect(),
+        streams: header.streams.iter().map(|s| wanted.is_empty() || wanted.contains(s)).collect(),
     };
     let mut exports: Vec<Box<dyn Exporter>> = Vec::new();
     for path in outputs {
@@ -141,11 +140,8 @@ pub fn view(args: &ViewArgs) -> Result<ExitCode> {
 
 fn open(page: &Path) -> Result<()> {
     for program in ["xdg-open", "open"] {
-        let started = Command::new(program)
-            .arg(page)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
+        let started =
+            Command::new(program).arg(page).stdout(Stdio::null()).stderr(Stdio::null()).status();
         if started.is_ok_and(|s| s.success()) {
             return Ok(());
         }

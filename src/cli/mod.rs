@@ -59,7 +59,9 @@ pub fn main() -> ExitCode {
         Command::Disasm(args) => disasm::run(args).map(|()| ExitCode::SUCCESS),
         Command::Validate(args) => validate::run(args).map(|()| ExitCode::SUCCESS),
         Command::Isa(args) => isa::run(args).map(|()| ExitCode::SUCCESS),
-        Command::Q7(args) => q7::run(args).and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS),
+        Command::Q7(args) => {
+            q7::run(args).and_then(|text| print(&text)).map(|()| ExitCode::SUCCESS)
+        }
     };
     result.unwrap_or_else(|error| {
         eprintln!("{error}");

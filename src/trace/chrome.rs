@@ -34,8 +34,7 @@ impl ChromeTrace {
     /// Starts the file.
     pub fn new(out: Output, context: Context) -> Self {
         let window = context.header.tick_hz / 1_000_000;
-        let peak =
-            context.facts.pe_flops_per_second() / context.header.tick_hz.max(1) as f64;
+        let peak = context.facts.pe_flops_per_second() / context.header.tick_hz.max(1) as f64;
         let mut trace = ChromeTrace {
             out,
             first: true,

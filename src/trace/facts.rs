@@ -85,11 +85,7 @@ impl Facts {
             hbm_bytes_per_second: hbm,
             semaphores: names(&program.semaphores),
             events: names(&program.events),
-            queues: program
-                .queues
-                .iter()
-                .map(|q| (q.owner.to_string(), q.kind.clone()))
-                .collect(),
+            queues: program.queues.iter().map(|q| (q.owner.to_string(), q.kind.clone())).collect(),
             tensors: program.tensors.iter().map(fact).collect(),
             blocks: program
                 .blocks

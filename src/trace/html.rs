@@ -56,15 +56,16 @@ impl Block {
         if self.rows == 0 {
             return Ok(());
         }
-        let mut deflate =
-            flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::new(4));
+        let mut deflate = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::new(4));
         for column in &mut self.columns {
             deflate.write_all(column)?;
             column.clear();
         }
         let bytes = deflate.finish()?;
         let (kind, rows) = (self.kind, self.rows);
-        out.put(format!("<script type=\"text/plain\" data-k=\"{kind}\" data-n=\"{rows}\">").as_bytes());
+        out.put(
+            format!("<script type=\"text/plain\" data-k=\"{kind}\" data-n=\"{rows}\">").as_bytes(),
+        );
         out.put(base64(&bytes).as_bytes());
         out.put(b"</script>\n");
         self.rows = 0;

@@ -232,7 +232,10 @@ impl PerfettoTrace {
         if let Some(flow) = flow {
             begin.fixed64(FLOW, flow);
         }
-        self.arguments(&mut begin, &[("start_tick", Value::Int(from)), ("end_tick", Value::Int(to))]);
+        self.arguments(
+            &mut begin,
+            &[("start_tick", Value::Int(from)), ("end_tick", Value::Int(to))],
+        );
         self.arguments(&mut begin, arguments);
         self.event(from, &begin);
         let mut end = Message::default();
@@ -267,9 +270,9 @@ impl PerfettoTrace {
         let period = self.context.period(i.stream);
         let (l, category) = if i.data_path { (1, "data") } else { (3, "control") };
         let until = i.busy_until.max(i.start);
-        let flow = i.waited.and_then(|(id, by)| {
-            self.updates.find(id, by?, i.granted).map(|(_, flow)| *flow)
-        });
+        let flow = i
+            .waited
+            .and_then(|(id, by)| self.updates.find(id, by?, i.granted).map(|(_, flow)| *flow));
         let waited = i.waited.map(|(id, by)| {
             let by = by.map(|(s, n)| format!(", released by {} #{n}", self.context.stream(s)));
             format!("{}{}", self.context.facts.sync_name(id), by.unwrap_or_default())

@@ -49,8 +49,7 @@ pub fn summary(s: &Summary) -> BTreeMap<String, Value> {
     if traffic > 0 {
         let intensity = flops as f64 / traffic as f64;
         set("mm_arithmetic_intensity", json!(intensity));
-        let ratio =
-            s.facts.pe_flops_per_second() / (s.facts.hbm_bytes_per_second.max(1)) as f64;
+        let ratio = s.facts.pe_flops_per_second() / (s.facts.hbm_bytes_per_second.max(1)) as f64;
         set("peak_flops_bandwidth_ratio", json!(ratio));
         let mbu = traffic as f64 / (total * s.facts.hbm_bytes_per_second as f64).max(1e-30);
         set("mbu_estimated_percent", json!(100.0 * mbu));

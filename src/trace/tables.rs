@@ -239,8 +239,7 @@ impl Tables {
                 ("pcore_idx", json!(0)),
             ];
             self.row("DmaUsage", &fields);
-            let fields =
-                [("timestamp", ts), ("value", json!(p.active)), ("pcore_idx", json!(0))];
+            let fields = [("timestamp", ts), ("value", json!(p.active)), ("pcore_idx", json!(0))];
             self.row("PendingDma", &fields);
         }
     }
@@ -293,7 +292,10 @@ impl Tables {
                 }
                 Some(cause) => {
                     let cause = ("cause", json!(cause_name(cause)));
-                    self.row("Stall", &[("engine", engine), cause, ("pc", json!(pc)), from, to, duration]);
+                    self.row(
+                        "Stall",
+                        &[("engine", engine), cause, ("pc", json!(pc)), from, to, duration],
+                    );
                 }
             }
         }

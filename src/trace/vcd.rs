@@ -178,7 +178,8 @@ fn next(file: &mut impl Read) -> std::io::Result<Option<Change>> {
         Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
         other => other?,
     }
-    let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let word =
+        |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let tick = u64::from(word(0)) | u64::from(word(4)) << 32;
     Ok(Some((tick, word(8), word(12))))
 }

@@ -101,8 +101,9 @@ class Lane {
   before(t) { return upper(this.levels[0].s, t) - 1; }
   // The row at time `t`, within `slack`; -1 if there is none.
   hit(t, slack) {
-    const l = this.levels[0];
-    for (let i = this.before(t + slack), tries = 0; i >= 0 && tries < 8; i--, tries++)
+    const l = this.levels[0], exact = this.n ? this.before(t) : -1;
+    if (exact >= 0 && l.e[exact] >= t) return this.rows[exact];
+    for (let i = this.n ? this.before(t + slack) : -1, tries = 0; i >= 0 && tries < 8; i--, tries++)
       if (l.e[i] + slack >= t) return this.rows[i];
     return -1;
   }
