@@ -72,11 +72,7 @@ fn threads_and_stepping_do_not_change_the_course() {
         let program = program(name);
         let want = course(&mut run(&program, 0, false));
         for threads in [1, 2, 8] {
-            assert_eq!(
-                course(&mut run(&program, threads, false)),
-                want,
-                "{name}, {threads} threads"
-            );
+            assert_eq!(course(&mut run(&program, threads, false)), want, "{name}, {threads} threads");
         }
         assert_eq!(course(&mut run(&program, 0, true)), want, "{name}, tick by tick");
     }
@@ -103,11 +99,7 @@ fn twenty_runs_of_everything() {
         let want = course(&mut run(&program, 0, false));
         for threads in [0, 1, 2, 8] {
             for i in 0..20 {
-                assert_eq!(
-                    course(&mut run(&program, threads, false)),
-                    want,
-                    "{name} {threads} {i}"
-                );
+                assert_eq!(course(&mut run(&program, threads, false)), want, "{name} {threads} {i}");
             }
         }
     }
