@@ -14,7 +14,14 @@ fn main() {
 }
 
 fn put(inst: &mut Inst, field: Field, addr: u32) {
-    inst.set_tensor(field, &TensorPattern::at(addr, &[(1, ELEMENTS)])).expect("field");
+    put_row(inst, field, addr, ELEMENTS);
+}
+
+/// `elements` in a row, the other dimensions of one element.
+fn put_row(inst: &mut Inst, field: Field, addr: u32, elements: u16) {
+    let mut dims = vec![(1, elements)];
+    dims.resize((usize::from(field.size) - 4) / 4, (0, 1));
+    inst.set_tensor(field, &TensorPattern::at(addr, &dims)).expect("field");
 }
 
 fn run(bencher: Bencher<'_, '_>, inst: Inst) {
@@ -89,7 +96,7 @@ fn one_source(bencher: Bencher<'_, '_>, opcode: u8, types: (u64, u64), op: u64) 
     put(&mut inst, tr::SRC, 0);
     if opcode == op::TENSOR_REDUCE_ARITH_OP {
         inst.set(tr::OP_DIM, 2);
-        inst.set_tensor(tr::DST, &TensorPattern::at(0x2000, &[(1, 1)])).expect("field");
+        put_row(&mut inst, tr::DST, 0x2000, 1);
     } else {
         put(&mut inst, tr::DST, 0x2000);
     }

@@ -207,13 +207,13 @@ fn poll_sem(i: &Value, x: &Value) {
     let mem: Vec<u32> = i["mem_u32"].as_array().unwrap().iter().map(|n| number(n) as u32).collect();
     let text = format!(
         ".generation v3\n.tensor a hbm uint32[{n}] = {mem:?}\n.tensor b hbm uint32[{n}] = fill(0)\n\
-         .stream SP\n POLL_SEM n_read={n} result=R3 op=MIN addr=a res_writeback_addr=b\n",
+         .stream POOL\n POLL_SEM n_read={n} result=R3 op=MIN addr=a res_writeback_addr=b\n",
         n = mem.len()
     );
     let p = tpbemu::program::asm::assemble("poll.tpb".as_ref(), &text, &tpbemu::program::asm::Disk);
     let mut r = run(p.unwrap_or_else(|e| panic!("{e}")));
     assert!(r.finished.error.is_none(), "{}", r.finished.error.unwrap());
-    assert_eq!(u64::from(r.machine.registers(Engine::Sp)[3]), number(&x["result"]));
+    assert_eq!(u64::from(r.machine.registers(Engine::Pool)[3]), number(&x["result"]));
     let got = r.tensor("b").unwrap();
     let got: Vec<u64> =
         got.chunks_exact(4).map(|b| u64::from(u32::from_le_bytes(b.try_into().unwrap()))).collect();

@@ -23,7 +23,7 @@ fn run(program: &Arc<Program>, threads: usize, stepped: bool) -> RunResult {
 }
 
 /// Programs that come to their end.
-const GOOD: [&str; 6] = ["matmul", "mlp", "attention", "mamba", "v1-conv", "v1-sp"];
+const GOOD: [&str; 7] = ["matmul", "mlp", "attention", "mamba", "v1-conv", "v1-sp", "q7-libraries"];
 
 #[test]
 fn every_folder_is_a_tested_program() {
@@ -72,7 +72,11 @@ fn threads_and_stepping_do_not_change_the_course() {
         let program = program(name);
         let want = course(&mut run(&program, 0, false));
         for threads in [1, 2, 8] {
-            assert_eq!(course(&mut run(&program, threads, false)), want, "{name}, {threads} threads");
+            assert_eq!(
+                course(&mut run(&program, threads, false)),
+                want,
+                "{name}, {threads} threads"
+            );
         }
         assert_eq!(course(&mut run(&program, 0, true)), want, "{name}, tick by tick");
     }
@@ -80,7 +84,7 @@ fn threads_and_stepping_do_not_change_the_course() {
 
 #[test]
 fn twenty_runs_are_one() {
-    for name in ["attention", "v1-conv", "v1-sp"] {
+    for name in ["attention", "v1-conv", "v1-sp", "q7-libraries"] {
         let program = program(name);
         let want = course(&mut run(&program, 0, false));
         for i in 0..20 {
@@ -99,7 +103,11 @@ fn twenty_runs_of_everything() {
         let want = course(&mut run(&program, 0, false));
         for threads in [0, 1, 2, 8] {
             for i in 0..20 {
-                assert_eq!(course(&mut run(&program, threads, false)), want, "{name} {threads} {i}");
+                assert_eq!(
+                    course(&mut run(&program, threads, false)),
+                    want,
+                    "{name} {threads} {i}"
+                );
             }
         }
     }

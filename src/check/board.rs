@@ -27,6 +27,8 @@ pub struct Stamp {
     pub pc: u32,
     /// Tick at which it started.
     pub tick: u64,
+    /// Whether the race check may judge it.
+    pub judged: bool,
 }
 
 /// Two accesses that nothing orders.
@@ -120,7 +122,7 @@ impl Board {
                 let mut ordered = true;
                 if conflicting && other_stream && old.region.hull_overlaps(&access.region) {
                     depends(&old.stamp);
-                    if let Some(clock) = clock {
+                    if let Some(clock) = clock.filter(|_| old.stamp.judged && stamp.judged) {
                         ordered = if old.kind.writes() {
                             clock.results(old.stamp.stream) >= old.stamp.work
                         } else {
@@ -246,7 +248,7 @@ mod tests {
     use crate::memory::ByteSet;
 
     fn stamp(stream: usize, work: u32) -> Stamp {
-        Stamp { stream, work, ticket: u64::from(work), pc: work, tick: 0 }
+        Stamp { stream, work, ticket: u64::from(work), pc: work, tick: 0, judged: true }
     }
 
     fn sbuf(start: u64, len: u64) -> Region {

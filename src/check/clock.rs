@@ -5,9 +5,9 @@
 //! known to be done. An update carries the clock of its instruction; a wait takes over the clock
 //! of the updates that its condition needed.
 //!
-//! What this may miss: of a semaphore that several streams count up, a wait takes the clocks of
-//! the updates that made the condition true in this run; another order might have needed others.
-//! What it never does: report two accesses that waits and updates order.
+//! Of a semaphore that several streams count up, a wait takes the clocks of the updates that made
+//! the condition true in this run: this finds races at once, but only those of this run.
+//! [`crate::check::guarantee`] finds after the run those that another schedule would show.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;

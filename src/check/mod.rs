@@ -2,13 +2,19 @@
 //!
 //! * [`clock`]: vector clocks carried by waits and updates.
 //! * [`board`]: all accesses that may still conflict with a later one.
-//! * [`race`]: the report of a race.
+//! * [`log`] and [`guarantee`]: the order that every schedule guarantees, after the run.
+//! * [`race`], [`hazard`]: the reports.
 //!
 //! Deadlock is the machine's own finding, [`crate::machine`].
 
 pub mod board;
 pub mod clock;
+pub mod guarantee;
+pub mod hazard;
+pub mod log;
 pub mod race;
 
 pub use board::{Board, Conflict, Stamp};
 pub use clock::{Clock, SyncClocks};
+pub use guarantee::{Guarantees, Hazard};
+pub use log::Log;

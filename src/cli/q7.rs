@@ -134,9 +134,11 @@ fn run_asm(asm: &Asm) -> Result<String> {
     if let Some(output) = &asm.output {
         let bytes = match asm.form {
             Form::Library => link::library(&assembly, asm.text_base, asm.data_base)?,
-            Form::Flat => {
-                link::flat(&assembly)?.into_iter().next().map(|(_, bytes)| bytes).unwrap_or_default()
-            }
+            Form::Flat => link::flat(&assembly)?
+                .into_iter()
+                .next()
+                .map(|(_, bytes)| bytes)
+                .unwrap_or_default(),
         };
         write(output, &bytes)?;
     }

@@ -4,6 +4,7 @@ pub mod act;
 pub mod cost;
 pub mod dge;
 pub mod indirect;
+pub mod libraries;
 pub mod operand;
 pub mod pe;
 pub mod state;
@@ -61,7 +62,7 @@ impl Op {
 }
 
 /// The tables of all data-path opcodes; one per family, in the file that implements it.
-const TABLES: &[&[Op]] = &[pe::OPS, act::OPS, vector::OPS, indirect::OPS, dge::OPS];
+const TABLES: &[&[Op]] = &[pe::OPS, act::OPS, vector::OPS, indirect::OPS, dge::OPS, libraries::OPS];
 
 /// The row of data-path opcode `byte`, if the emulator has one. V1 shares the rows of the opcodes
 /// it has in common with v2; the caller has checked that the generation has the opcode.

@@ -2,10 +2,14 @@
 
 use super::cost::Operands;
 use super::work::{Env, Lane};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorClass, Result};
 use crate::isa::{Addr4, Field, TensorPattern};
 use crate::memory::{Access, ByteSet, Location, Region, Space};
 use crate::numeric::{self, Dtype, Rounding, Walk};
+
+/// Most elements per partition: only patterns that repeat elements come near, and a damaged one must
+/// not exhaust the host's memory.
+const MAX_ELEMENTS: usize = 1 << 24;
 
 /// A resolved tensor operand: `channels` consecutive partitions, the same walk in each.
 #[derive(Clone, Debug)]
@@ -109,6 +113,12 @@ impl Operand {
         }
         if walk.is_empty() {
             return Err(Error::illegal("tensor_valid", "an access pattern without elements"));
+        }
+        if walk.len() > MAX_ELEMENTS {
+            return Err(Error::new(
+                ErrorClass::LimitReached,
+                format!("an access pattern of more than {MAX_ELEMENTS} elements in one partition"),
+            ));
         }
         let (low, high) = walk.byte_span();
         if low < 0 || high > g.active(at.space) as i64 {

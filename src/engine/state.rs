@@ -3,7 +3,8 @@
 //! Each engine's works run in program order on one thread at a time, so none of this is shared.
 
 use super::{
-    act::ActState, dge::DgeState, indirect::IndirectState, pe::PeState, vector::VectorState,
+    act::ActState, dge::DgeState, indirect::IndirectState, libraries::LibraryState, pe::PeState,
+    vector::VectorState,
 };
 use crate::isa::Generation;
 use crate::machine::config::MachineConfig;
@@ -21,6 +22,8 @@ pub struct EngineState {
     pub indirect: IndirectState,
     /// DMA in-transfer compute.
     pub dge: DgeState,
+    /// Q7 cores of POOL.
+    pub libraries: LibraryState,
 }
 
 impl EngineState {

@@ -20,6 +20,8 @@ pub struct Bench {
     pub engine: Engine,
     /// General registers.
     pub registers: [u32; 64],
+    /// Tensor-shape registers.
+    pub shapes: [ShapeRegister; 4],
     scratch: Scratch,
 }
 
@@ -30,7 +32,15 @@ impl Bench {
         config.geometry.hbm_bytes = 1 << 24;
         let memory = Memory::new(&config.geometry).expect("small memory");
         let state = EngineState::new(engine.index(), generation, &config);
-        Bench { config, memory, state, engine, registers: [0; 64], scratch: Scratch::default() }
+        Bench {
+            config,
+            memory,
+            state,
+            engine,
+            registers: [0; 64],
+            shapes: [ShapeRegister::default(); 4],
+            scratch: Scratch::default(),
+        }
     }
 
     /// Writes bytes before the instruction.
@@ -62,13 +72,12 @@ impl Bench {
         let def = inst.def()?;
         let op = lookup(inst.generation, def.byte, def.name)
             .ok_or_else(|| Error::unimplemented(def.name))?;
-        let shapes = [ShapeRegister::default(); 4];
         let env = Env {
             inst,
             engine: self.engine,
             config: &self.config,
             registers: &self.registers,
-            shapes: &shapes,
+            shapes: &self.shapes,
             used_registers: Cell::new(false),
         };
         match op.status {

@@ -94,10 +94,12 @@ pub struct Work {
     pub flops: u64,
     /// Bytes that need no defined old value from now on, whoever adds to them first: the zero
     /// region of a matmul group. They are not touched and take no part in ordering.
-    pub opens: Option<Region>,
+    pub opens: Option<Box<Region>>,
     /// True if its duration or a register result comes out of running it: the sequencer then
     /// waits for the [`Outcome`].
     pub needs_outcome: bool,
+    /// False if the footprint is so wide a guess that the race check must not judge it.
+    pub judged: bool,
 }
 
 impl std::fmt::Debug for Work {
@@ -124,6 +126,7 @@ impl Work {
             flops: 0,
             opens: None,
             needs_outcome: false,
+            judged: true,
         }
     }
 
@@ -135,7 +138,13 @@ impl Work {
 
     /// States the bytes whose accumulation starts afresh.
     pub fn opens(mut self, region: Option<Region>) -> Self {
-        self.opens = region;
+        self.opens = region.map(Box::new);
+        self
+    }
+
+    /// Exempts the work from the race check.
+    pub fn unjudged(mut self) -> Self {
+        self.judged = false;
         self
     }
 

@@ -1,5 +1,5 @@
-//! Device addresses: HBM is linear from 0; SBUF, PSUM and the event and semaphore unit appear at
-//! the windows of the configuration's address map. The one place that knows this; sequencers, DMA
+//! Device addresses: HBM, SBUF, PSUM and the event and semaphore unit appear at the windows of the
+//! configuration's address map. The one place that knows this; sequencers, DMA
 //! instructions and POOL kernels ask it. (wiki: dma/onchip-working-memory; dma/descriptor-model)
 
 use super::config::{AddressMap, MachineConfig};
@@ -83,6 +83,26 @@ impl DeviceMap {
         let place = self.memory(address)?;
         exists(&self.geometry, place, len)?;
         Ok(place)
+    }
+
+    /// As [`DeviceMap::run`], in memory `space`, from which an index or a step must not lead away.
+    ///
+    /// # Errors
+    /// As [`DeviceMap::run`]; `device_address` in another memory.
+    pub fn run_in(&self, space: Space, address: u64, len: u64) -> Result<MemoryPlace> {
+        let place = self.run(address, len)?;
+        if place.space == space {
+            return Ok(place);
+        }
+        Err(Error::illegal(
+            "device_address",
+            format!("{address:#x} is in {}, the operand starts in {space}", place.space),
+        ))
+    }
+
+    /// Device address of the first byte of HBM.
+    pub fn hbm(&self) -> u64 {
+        self.map.hbm
     }
 
     /// The device address of a memory byte; the inverse of [`DeviceMap::memory`].

@@ -55,7 +55,7 @@ fn write(registers: &mut Registers, r: u8, value: u32) -> Result<()> {
 }
 
 fn even(r: u8) -> Result<u8> {
-    if r % 2 == 0 {
+    if r.is_multiple_of(2) {
         Ok(r)
     } else {
         Err(Error::illegal("register_pair", format!("a 64-bit operand starts at odd R{r}")))

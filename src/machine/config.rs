@@ -39,8 +39,14 @@ pub struct MachineConfig {
     pub sequencer: SequencerConfig,
     /// Cost formulas.
     pub cost: CostConfig,
+    /// Memory ports that engines share.
+    pub ports: PortConfig,
+    /// The power limit of PE.
+    pub power: PowerConfig,
     /// DMA engines and HBM.
     pub dma: DmaConfig,
+    /// What a published device time holds beside the program.
+    pub launch: LaunchConfig,
 }
 
 /// Clock, latency and queue of one engine.
@@ -195,6 +201,12 @@ pub struct CostConfig {
     pub wide_stride_factor: u64,
     /// Least work of an instruction with a dynamic address.
     pub dynamic_min_cycles: u64,
+    /// PE cycles from the start of a weight load to the earliest start of its matmul.
+    pub weights_start_cycles: u64,
+    /// PE cycles from the end of the work of a weight load until the array can use the weights.
+    pub weights_ready_cycles: u64,
+    /// ACT cycles by which the results of the first activation after a table load come later.
+    pub after_table_load_cycles: u64,
     /// One formula per row.
     pub rows: BTreeMap<CostRow, CostFormula>,
 }
@@ -204,6 +216,50 @@ impl CostConfig {
     pub fn row(&self, row: CostRow) -> &CostFormula {
         self.rows.get(&row).unwrap_or_else(|| &self.rows[&CostRow::Other])
     }
+}
+
+/// When DVE and ACT keep each other from PSUM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PsumSharing {
+    /// Never.
+    Free,
+    /// When both use the same bank.
+    Bank,
+    /// Always.
+    Exclusive,
+}
+
+/// Memory ports that engines share.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PortConfig {
+    /// Whether DVE and POOL keep each other from SBUF.
+    pub dve_pool_sbuf_exclusive: bool,
+    /// When DVE and ACT keep each other from PSUM.
+    pub dve_act_psum: PsumSharing,
+}
+
+/// The power limit of PE: while it holds, matmuls take `slow_factor` times their work. It holds
+/// after a start and whenever PE was busy for less than half of a window, until PE has worked for
+/// a window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PowerConfig {
+    /// Whether it is modelled.
+    pub limit_pe: bool,
+    /// Length of the window, ps.
+    pub window_ps: u64,
+    /// Factor of the work while it holds.
+    pub slow_factor: u64,
+}
+
+/// What a published device time holds beside the program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaunchConfig {
+    /// Start-up and tear-down around the program, ps. Simulated time does not contain it.
+    pub overhead_ps: u64,
 }
 
 /// DMA engines and HBM.
@@ -230,10 +286,44 @@ pub struct DmaConfig {
     pub increment_spacing_ps: u64,
     /// Extra time per descriptor, ps.
     pub descriptor_ps: u64,
-    /// Issue time of a hardware-generated copy on its engine, ps.
+    /// Issue time of a copy whose descriptors hardware generates, ps.
     pub dge_issue_ps: u64,
+    /// Issue time of a copy whose descriptors the POOL cores generate, per started
+    /// `swdge_rows` descriptors, ps.
+    pub swdge_issue_ps: u64,
+    /// Descriptors that `swdge_issue_ps` pays for.
+    pub swdge_rows: u64,
+    /// From the end of the issue of a DMA instruction to the first byte of a load, ps.
+    pub dge_load_start_ps: u64,
+    /// From the end of the issue of a DMA instruction to the first byte of a store, ps.
+    pub dge_store_start_ps: u64,
+    /// Each further engine of a load starts this much later, ps.
+    pub load_skew_ps: u64,
+    /// Each further engine of a store starts this much later, ps.
+    pub store_skew_ps: u64,
     /// Largest transfer of one descriptor, bytes.
     pub max_descriptor_bytes: u64,
+}
+
+impl DmaConfig {
+    /// Time that a DMA instruction of `engine` with so many descriptors occupies its engine, ps.
+    pub fn issue_ps(&self, engine: Engine, descriptors: u64) -> u64 {
+        if engine == Engine::Pool {
+            self.swdge_issue_ps * descriptors.div_ceil(self.swdge_rows).max(1)
+        } else {
+            self.dge_issue_ps
+        }
+    }
+
+    /// From trigger to first byte, ps. `by_instruction`: of a DMA instruction, else of a ring.
+    pub fn start_ps(&self, load: bool, by_instruction: bool) -> u64 {
+        match (load, by_instruction) {
+            (true, true) => self.dge_load_start_ps,
+            (false, true) => self.dge_store_start_ps,
+            (true, false) => self.load_start_ps,
+            (false, false) => self.store_start_ps,
+        }
+    }
 }
 
 impl MachineConfig {
@@ -312,6 +402,7 @@ impl MachineConfig {
             || d.store_bytes_per_us == 0
             || d.hbm_bytes_per_us == 0
             || d.partitions_per_engine == 0
+            || d.swdge_rows == 0
         {
             return bad("dma: engines and rates must be positive".into());
         }

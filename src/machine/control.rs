@@ -7,11 +7,12 @@ use smallvec::SmallVec;
 use super::queue::Job;
 use super::run::{Machine, Post, read_register};
 use super::stream::RunState;
+use crate::check::log::{Got, Lane};
 use crate::error::{Error, Result};
 use crate::isa::{Generation, Inst, f, op, op_v1};
 use crate::machine::image::Kind;
 use crate::numeric::Dtype;
-use crate::sync::{Operand, SyncId, UpdateKind, When};
+use crate::sync::{Operand, SyncId, UpdateKind};
 use crate::trace::StallCause;
 
 /// Whether the sequencer executes `byte` itself.
@@ -114,8 +115,7 @@ impl Machine {
         let end = self.now + cycle + done.extra;
         let index = self.streams[s].executed;
         let clock = self.streams[s].clock.clone();
-        self.post_updates(s, pc, index, When::Read, self.now, Some(&clock))?;
-        self.post_updates(s, pc, index, When::Complete, end, Some(&clock))?;
+        self.post_control(s, pc, index, [self.now, end], &clock)?;
         self.record_control(s, pc, end);
         self.streams[s].state = done.state;
         let mut next = end;
@@ -152,6 +152,8 @@ impl Machine {
         }
         let works = stream.works;
         stream.clock.learn_results(s, works);
+        let pc = stream.pc;
+        self.learn(s, pc, Got::Own(works));
         true
     }
 
@@ -370,7 +372,17 @@ impl Machine {
     ) -> Result<()> {
         let by = (s as u16, self.streams[s].executed);
         let clock = Some(self.streams[s].clock.clone());
-        self.apply(Post { id, kind, operand, by, pc: pc as u32, clock })
+        let place = by.1 as u32;
+        self.apply(Post {
+            id,
+            kind,
+            operand,
+            by,
+            pc: pc as u32,
+            clock,
+            place,
+            lane: Lane::Immediate,
+        })
     }
 
     fn poll_sem(&mut self, s: usize, pc: usize, inst: &Inst) -> Result<u64> {
@@ -406,6 +418,9 @@ impl Machine {
         let registers = inst.slice(f::ctrl_test_es::VALUE_REGISTERS).to_vec();
         let update = inst.get(f::ctrl_test_es::UPDATE_TYPE) as u8;
         let threshold = inst.get(f::ctrl_test_es::THRESHOLD) as u32;
+        if let Some(log) = &mut self.log {
+            log.polled |= mode != 2 && mode != 3;
+        }
         for _ in 0..=inst.get(f::ctrl_test_es::REPEAT_COUNT) {
             for k in 0..n {
                 let (i, r) = (u16::from(ids[k]), registers[k]);

@@ -33,7 +33,9 @@ pub fn of(generation: Generation, def: &OpcodeDef) -> Coverage {
     }
     match engine::lookup(generation, def.byte, def.name).map(|op| op.status) {
         Some(Status::Done(_)) => Coverage::Done,
-        Some(Status::MissingSpecification(fact, page)) => Coverage::MissingSpecification(fact, page),
+        Some(Status::MissingSpecification(fact, page)) => {
+            Coverage::MissingSpecification(fact, page)
+        }
         None => Coverage::Unimplemented,
     }
 }

@@ -20,6 +20,9 @@ use crate::program::{DmaBlock, DmaSide, Memory as ProgramMemory};
 /// Most points of one transfer's pattern; more is refused before memory is spent on it.
 const MAX_POINTS: u64 = 1 << 28;
 
+/// Most bytes of one transfer, which are buffered: a damaged pattern must not exhaust the host.
+const MAX_BYTES: u64 = 1 << 32;
+
 /// One side of a copy with its partition dimension taken apart.
 #[derive(Clone, Debug)]
 pub struct Side {
@@ -82,6 +85,13 @@ impl Side {
         element: u64,
         geometry: &Geometry,
     ) -> Result<Side> {
+        let points = steps.iter().try_fold(1u64, |n, d| n.checked_mul(d.1));
+        if points.and_then(|n| n.checked_mul(element)).is_none_or(|bytes| bytes > MAX_BYTES) {
+            return Err(Error::new(
+                ErrorClass::LimitReached,
+                format!("a DMA pattern of more than {MAX_BYTES} bytes"),
+            ));
+        }
         let stride = geometry.stride(space) as i64;
         let mut dims = SmallVec::new();
         for &(step, count) in steps {
@@ -339,8 +349,8 @@ pub fn convert(src: Side, dst: Side, from: numeric::Dtype, to: numeric::Dtype) -
     let (src_size, dst_size) = (from.size() as u64, to.size() as u64);
     let elements = src.points() * src.element / src_size;
     if elements != dst.points() * dst.element / dst_size
-        || src.element % src_size != 0
-        || dst.element % dst_size != 0
+        || !src.element.is_multiple_of(src_size)
+        || !dst.element.is_multiple_of(dst_size)
     {
         return Err(Error::illegal("dma_length", "the sides differ in elements"));
     }
@@ -390,22 +400,25 @@ impl DmaEngines {
     }
 
     /// Occupies engines for `transfer` from `from` on; returns (first byte, last byte) in ticks.
+    /// The n-th engine cannot start earlier than n skews after `ready`, when the job was.
     pub fn run(
         &mut self,
         transfer: &Transfer,
-        from: u64,
+        (from, ready): (u64, u64),
         config: &DmaConfig,
         time: &Timebase,
     ) -> (u64, u64) {
         let share = u64::from(self.share(transfer.partitions, config));
         let rate = if transfer.load { config.load_bytes_per_us } else { config.store_bytes_per_us };
+        let skew = if transfer.load { config.load_skew_ps } else { config.store_skew_ps };
         let piece = time.transfer(transfer.bytes.div_ceil(share), rate)
             + time.from_ps(config.descriptor_ps * transfer.descriptors.div_ceil(share));
         let mut idle: Vec<usize> = (0..self.free_at.len()).collect();
         idle.sort_by_key(|&e| (self.free_at[e].max(from), e));
         let (mut first, mut last) = (u64::MAX, from);
-        for &e in idle.iter().take(share as usize) {
-            let start = self.free_at[e].max(from);
+        for (n, &e) in idle.iter().take(share as usize).enumerate() {
+            let skewed = ready + time.from_ps(skew * n as u64);
+            let start = self.free_at[e].max(from).max(skewed);
             self.free_at[e] = start + piece;
             first = first.min(start);
             last = last.max(start + piece);

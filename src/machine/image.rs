@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::dma::block_transfers;
 use super::sp::SpWord;
+use crate::engine::libraries::{CUSTOM_OP_HEADER, CUSTOM_OP_PAYLOAD};
 use crate::engine::{self, PrepareFn, Status, Transfer};
 use crate::error::{Error, Location, Result};
 use crate::isa::{Engine, Generation, Inst, f, op, op_v1};
@@ -149,6 +150,9 @@ fn done_update(update: &program::Update) -> Update {
     Update { id, kind, when: When::Complete }
 }
 
+/// Opcodes whose words a loaded library may define: extended instructions and custom operations.
+const LIBRARY_OPCODES: [u8; 3] = [0xF0, CUSTOM_OP_HEADER, CUSTOM_OP_PAYLOAD];
+
 fn decode(inst: Inst, engine: Engine, program: &Program, strict: bool) -> Result<Word> {
     let refuse =
         |e: Error| Ok(Word { inst, sync: Sync::default(), kind: Kind::Refuse(Arc::new(e)) });
@@ -169,8 +173,13 @@ fn decode(inst: Inst, engine: Engine, program: &Program, strict: bool) -> Result
         return Ok(Word { inst, sync, kind });
     }
     let check = crate::isa::validate(&inst, engine, strict);
-    let decoded = check.and_then(|()| decode_sync(&inst, program.v1_events8));
-    let sync = match decoded {
+    let events = decode_sync(&inst, program.v1_events8);
+    // a library may give these a meaning of its own: they are judged when they are reached
+    let library = engine == Engine::Pool && LIBRARY_OPCODES.contains(&def.byte);
+    if let (true, Err(e), Ok(sync)) = (library, &check, &events) {
+        return Ok(Word { inst, sync: sync.clone(), kind: Kind::Refuse(Arc::new(e.clone())) });
+    }
+    let sync = match check.and(events) {
         Ok(sync) => sync,
         Err(e) if strict => return Err(e),
         Err(e) => return refuse(e),

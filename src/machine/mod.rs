@@ -16,6 +16,9 @@ pub mod executor;
 pub mod fault;
 pub mod image;
 pub mod outcome;
+mod pool;
+pub mod ports;
+mod power;
 pub mod queue;
 pub mod run;
 pub mod scalar;
@@ -27,6 +30,7 @@ pub mod tensors;
 pub mod time;
 
 pub use config::MachineConfig;
+pub use control::missing as control_status;
 pub use outcome::{RunResult, run};
 pub use run::{Finished, Machine, Options, Perturb, Point, Races};
 pub use sp_run::SpState;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::agenda::Action;
 use super::run::{ENGINE_STREAMS, Machine, Point, Post};
 use crate::check::Clock;
+use crate::check::log::{Got, Lane};
 use crate::engine::{DmaRequest, Transfer};
 use crate::error::{Error, Result};
 use crate::sync::{Operand, SyncId, UpdateKind};
@@ -40,8 +41,12 @@ pub struct Queue {
     pub jobs: VecDeque<Queued>,
     /// Next transfer of the running job.
     pub next: usize,
+    /// Jobs begun.
+    pub begun: u32,
     /// Transfers started, all jobs.
     pub started: u32,
+    /// When the first engine can start the running job.
+    pub ready: u64,
     /// Whether a start or completion of this queue is on the agenda.
     pub busy: bool,
     /// What the queue knows.
@@ -54,7 +59,9 @@ impl Queue {
         Queue {
             jobs: VecDeque::new(),
             next: 0,
+            begun: 0,
             started: 0,
+            ready: 0,
             busy: false,
             clock: Clock::new(streams),
         }
@@ -114,14 +121,23 @@ impl Machine {
             Job::Block(b) => self.image.blocks[*b].transfers.first().is_some_and(|t| t.load),
             Job::Request(r) => r.transfers.first().is_some_and(|t| t.load),
         };
-        let ps = if load { self.config.dma.load_start_ps } else { self.config.dma.store_start_ps };
-        let start = (front.at + self.time.from_ps(ps)).max(from);
+        let by_instruction = matches!(front.job, Job::Request(_));
+        let ps = self.config.dma.start_ps(load, by_instruction);
+        let ready = front.at + self.time.from_ps(ps);
+        let start = ready.max(from);
         let index = u64::from(self.queues[q].started);
         let extra = self.perturbation(stream, index, Point::DmaStart);
         self.queues[q].busy = true;
         self.queues[q].next = 0;
+        self.queues[q].ready = ready + extra;
         if let Some(clock) = self.queues[q].jobs.front().and_then(|j| j.clock.clone()) {
             self.queues[q].clock.join(&clock);
+        }
+        self.queues[q].begun += 1;
+        if let (Some(log), Some(front)) = (&mut self.log, self.queues[q].jobs.front()) {
+            let place = self.queues[q].begun - 1;
+            let got = Got::Job(usize::from(front.trigger.0), front.trigger.1 as u32);
+            log.acquire(stream, place, front.pc, got);
         }
         self.agenda.at(start + extra, stream, Action::Start);
     }
@@ -139,11 +155,15 @@ impl Machine {
             return Ok(());
         }
         let transfer = self.transfer(&job, i);
-        let (first, last) = self.dma.run(&transfer, self.now, &self.config.dma, &self.time);
+        let when = (self.now, self.queues[q].ready);
+        let (first, last) = self.dma.run(&transfer, when, &self.config.dma, &self.time);
         let engines = self.dma.share(transfer.partitions, &self.config.dma);
         self.queues[q].started += 1;
         self.queues[q].next += 1;
         let number = self.queues[q].started;
+        if let Some(log) = &mut self.log {
+            log.numbered(stream, self.queues[q].begun - 1);
+        }
         let clock = front_clock(self, q);
         let (bytes, load) = (transfer.bytes, transfer.load);
         let work = Arc::new(transfer.work);
@@ -215,8 +235,16 @@ impl Machine {
             Job::Request(_) => done.pc,
         };
         for (id, kind, operand) in updates {
-            let post =
-                Post { id, kind, operand, by: (stream as u16, index), pc, clock: clock.clone() };
+            let post = Post {
+                id,
+                kind,
+                operand,
+                by: (stream as u16, index),
+                pc,
+                clock: clock.clone(),
+                place: self.queues[q].begun - 1,
+                lane: Lane::Results,
+            };
             self.post(visible, stream, post);
         }
         let now = self.now;

@@ -12,13 +12,17 @@ use super::config::MachineConfig;
 use super::dma::DmaEngines;
 use super::executor::{DMA_UNIT, Dependencies, Executor};
 use super::image::{Image, Kind};
+use super::ports::Ports;
+use super::power::PowerLimit;
 use super::queue::Queue;
 use super::sp_run::SpState;
 use super::stream::{Blocked, InFlight, Pending, RunState, Stream};
 use super::time::Timebase;
 use crate::check::board::{Board, Conflict, Stamp};
+use crate::check::guarantee::Finding;
+use crate::check::log::{Change, Effect, Got, Lane, Log, Started};
 use crate::check::{Clock, SyncClocks};
-use crate::engine::cost::cost;
+use crate::engine::cost::{CostRow, cost};
 use crate::engine::{EngineState, Env, Prepared, Work};
 use crate::error::{Error, ErrorClass, Location, Result};
 use crate::isa::{Engine, Generation};
@@ -111,6 +115,9 @@ pub(super) struct Post {
     pub by: (u16, u64),
     pub pc: u32,
     pub clock: Option<Clock>,
+    /// Place of the instruction or job in its stream, and the way of the update.
+    pub place: u32,
+    pub lane: Lane,
 }
 
 /// How a run ended.
@@ -121,8 +128,10 @@ pub struct Finished {
     pub executed: u64,
     /// Why it did not come to its end, if it did not.
     pub error: Option<Error>,
-    /// Races found, if they were collected.
+    /// Races and other findings, if they were collected.
     pub races: Vec<Error>,
+    /// Harmless oddities: what is left over, waits and updates without effect.
+    pub remarks: Vec<String>,
     /// Things worth telling.
     pub notes: Vec<String>,
 }
@@ -138,9 +147,13 @@ pub struct Machine {
     pub(super) streams: Vec<Stream>,
     pub(super) queues: Vec<Queue>,
     pub(super) dma: DmaEngines,
+    ports: Ports,
+    power: PowerLimit,
     pub(super) sp: SpState,
     pub(super) sync: SyncState,
     pub(super) clocks: SyncClocks,
+    pub(super) log: Option<Log>,
+    last_visible: rustc_hash::FxHashMap<(usize, Lane), u64>,
     last_update: rustc_hash::FxHashMap<SyncId, (u16, u64)>,
     posts: Vec<Option<Post>>,
     free_posts: Vec<u32>,
@@ -203,9 +216,13 @@ impl Machine {
             streams,
             queues,
             dma: DmaEngines::new(&config.dma),
+            ports: Ports::new(&config),
+            power: PowerLimit::new(&config.power, &time),
             sp: SpState::default(),
             sync: SyncState::new(&config.sync),
             clocks: SyncClocks::default(),
+            log: (options.races != Races::Ignore).then(|| Log::new(total)),
+            last_visible: Default::default(),
             last_update: Default::default(),
             posts: Vec::new(),
             free_posts: Vec::new(),
@@ -449,7 +466,13 @@ impl Machine {
             }
             (None, e) => e,
         };
+        let mut remarks = Vec::new();
+        let error = error.or_else(|| {
+            remarks = self.conclude();
+            self.race_fault.take()
+        });
         Finished {
+            remarks,
             end: self.end,
             executed: self.executed,
             error,
@@ -542,7 +565,13 @@ impl Machine {
     // ---------------------------------------------------------------- updates
 
     /// Puts an update on the agenda to become visible at `tick`.
-    pub(super) fn post(&mut self, tick: u64, stream: usize, post: Post) {
+    pub(super) fn post(&mut self, mut tick: u64, stream: usize, post: Post) {
+        if self.options.perturb.is_some() {
+            // a delay never lets the updates of one lane overtake each other
+            let last = self.last_visible.entry((stream, post.lane)).or_default();
+            tick = tick.max(*last);
+            *last = tick;
+        }
         let slot = match self.free_posts.pop() {
             Some(slot) => {
                 self.posts[slot as usize] = Some(post);
@@ -574,6 +603,24 @@ impl Machine {
             self.clocks.update(post.id, value, grows, clock);
         }
         self.last_update.insert(post.id, post.by);
+        if let Some(log) = &mut self.log {
+            let effect = match post.kind {
+                UpdateKind::Set => Effect::Set,
+                UpdateKind::Clear => Effect::Clear,
+                UpdateKind::Add(_) => Effect::Add(post.operand),
+                UpdateKind::Sub(_) | UpdateKind::Write(_) => Effect::Other,
+            };
+            log.change(Change {
+                stream,
+                place: post.place,
+                lane: post.lane,
+                pc: post.pc,
+                order: 0,
+                id: post.id,
+                effect,
+                wrapped: odd == Some(crate::sync::state::Oddity::Wrapped),
+            });
+        }
         if let Some(odd) = odd {
             self.note(stream, pc, format!("{}: {}", post.id, odd.describe()));
         }
@@ -591,8 +638,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Posts the updates of a control instruction or of a work.
-    pub(super) fn post_updates(
+    /// Posts the updates of a work of the data path.
+    fn post_updates(
         &mut self,
         stream: usize,
         pc: usize,
@@ -600,6 +647,38 @@ impl Machine {
         when: When,
         at: u64,
         clock: Option<&Clock>,
+    ) -> Result<()> {
+        let lane = match when {
+            When::Read => Lane::Reads,
+            When::Complete => Lane::Results,
+        };
+        self.post_in_lane(stream, pc, index, when, at, clock, lane)
+    }
+
+    /// Posts the updates of an instruction that the sequencer itself completes.
+    pub(super) fn post_control(
+        &mut self,
+        stream: usize,
+        pc: usize,
+        index: u64,
+        at: [u64; 2],
+        clock: &Clock,
+    ) -> Result<()> {
+        let lane = Lane::Sequencer;
+        self.post_in_lane(stream, pc, index, When::Read, at[0], Some(clock), lane)?;
+        self.post_in_lane(stream, pc, index, When::Complete, at[1], Some(clock), lane)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn post_in_lane(
+        &mut self,
+        stream: usize,
+        pc: usize,
+        index: u64,
+        when: When,
+        at: u64,
+        clock: Option<&Clock>,
+        lane: Lane,
     ) -> Result<()> {
         for k in 0..self.image.words[stream][pc].sync.updates.len() {
             let update: Update = self.image.words[stream][pc].sync.updates[k];
@@ -615,6 +694,8 @@ impl Machine {
                 by: (stream as u16, index),
                 pc: pc as u32,
                 clock: clock.cloned(),
+                place: index as u32,
+                lane,
             };
             self.post(at + self.visible + extra, stream, post);
         }
@@ -645,15 +726,17 @@ impl Machine {
             self.streams[s].state = RunState::Done;
             return Ok(());
         };
-        let data = matches!(word.kind, Kind::Data(_));
+        let data = matches!(word.kind, Kind::Data(_) | Kind::Refuse(_));
         if !self.streams[s].bounds.contains(pc as u64 * 64) {
             // OPEN (seq choice 11): the header promises an error state for a fetch out of bounds
             let error = super::fault::device_fault(0, "fetch outside the program-counter bounds");
             return self.placed(Err(error), s, pc);
         }
         if let Kind::Refuse(error) = &word.kind {
-            let error = (**error).clone();
-            return self.placed(Err(error), s, pc);
+            if !self.library_may_run(s, pc) {
+                let error = (**error).clone();
+                return self.placed(Err(error), s, pc);
+            }
         }
         let now = self.now;
         let stream = &mut self.streams[s];
@@ -666,7 +749,8 @@ impl Machine {
             return self.execute(s);
         }
         let depth = self.config.engine(stream.engine).queue_depth;
-        if data && stream.pending.len() >= depth.max(1) {
+        let unknown = stream.pending.iter().any(|p| p.work.needs_outcome);
+        if data && (unknown || stream.pending.len() >= depth.max(1)) {
             stream.blocked = Blocked::Queue;
             stream.stall.get_or_insert(StallCause::Queue);
             return Ok(());
@@ -738,6 +822,15 @@ impl Machine {
                 if let Some(clock) = self.clocks.acquire(wait.id(), compare) {
                     self.streams[s].clock.join(clock);
                 }
+                let got = match *wait {
+                    Wait::Semaphore(i, c, _) => Got::Semaphore(i, c, operands[k.min(3)]),
+                    Wait::Event(event, set, action) => Got::Event {
+                        event,
+                        set,
+                        consumed: action == crate::sync::EventAction::Flip,
+                    },
+                };
+                self.learn(s, pc, got);
             }
             let before = self.sync.value(wait.id())?;
             self.sync.act(wait);
@@ -763,7 +856,11 @@ impl Machine {
         let pc = self.streams[s].pc;
         let image = Arc::clone(&self.image);
         match &image.words[s][pc].kind {
+            Kind::Data(_) | Kind::Refuse(_) if self.library_runs(s, pc) => {
+                self.issue_library(s, pc)
+            }
             Kind::Data(prepare) => self.issue(s, pc, *prepare),
+            Kind::Refuse(error) => self.placed(Err((**error).clone()), s, pc),
             _ => {
                 let result = self.control(s, pc);
                 self.placed(result, s, pc)
@@ -821,6 +918,17 @@ impl Machine {
             Ok(Ready::Dma(request)) => return self.issue_dma(s, pc, request),
             Err(e) => return self.placed(Err(e), s, pc),
         };
+        self.issue_work(s, pc, work, 1)
+    }
+
+    /// Hands `work`, made of `words` words from `pc` on, to the data path.
+    pub(super) fn issue_work(
+        &mut self,
+        s: usize,
+        pc: usize,
+        work: Arc<Work>,
+        words: usize,
+    ) -> Result<()> {
         let now = self.now;
         let extra = {
             let index = self.streams[s].executed;
@@ -830,7 +938,7 @@ impl Machine {
         let clock = self.checks_races().then(|| self.streams[s].clock.clone());
         let stream = &mut self.streams[s];
         stream.in_flight.retain(|f| f.end > now);
-        let free = stream.free_at.max(now + extra);
+        let free = stream.path_free(work.cost.row).max(now + extra);
         let start = stream.hazard_free(&work, free).next_multiple_of(period);
         if start > free.next_multiple_of(period) {
             stream.stall = Some(StallCause::Dependency);
@@ -838,6 +946,9 @@ impl Machine {
             stream.stall.get_or_insert(StallCause::Queue);
         }
         stream.works += 1;
+        if let Some(log) = &mut self.log {
+            log.numbered(s, stream.executed as u32);
+        }
         let pending = Pending {
             work,
             start,
@@ -858,7 +969,7 @@ impl Machine {
             self.agenda.at(start, s, Action::Start);
         }
         let next = now + self.config.sequencer.issue_cycles.max(1) * period;
-        self.leave_head(s, pc + 1, next);
+        self.leave_head(s, pc + words, next);
         Ok(())
     }
 
@@ -866,21 +977,42 @@ impl Machine {
     /// the instruction retires once they are queued.
     fn issue_dma(&mut self, s: usize, pc: usize, request: crate::engine::DmaRequest) -> Result<()> {
         let period = self.time.period(self.streams[s].engine);
-        let issue = self.time.from_ps(self.config.dma.dge_issue_ps).next_multiple_of(period);
+        let descriptors = request.transfers.iter().map(|t| t.descriptors).sum();
+        let issue = self.config.dma.issue_ps(self.streams[s].engine, descriptors);
+        let issue = self.time.from_ps(issue).next_multiple_of(period);
         let end = self.now + issue.max(period);
         let queue = self.dge_queue(s);
         self.ring(queue, super::queue::Job::Request(Arc::new(request)), s, pc, end)?;
         let index = self.streams[s].executed;
         let clock = self.streams[s].clock.clone();
-        self.post_updates(s, pc, index, When::Read, end, Some(&clock))?;
-        self.post_updates(s, pc, index, When::Complete, end, Some(&clock))?;
+        self.post_control(s, pc, index, [end, end], &clock)?;
         self.record_control(s, pc, end);
         self.leave_head(s, pc + 1, end);
         Ok(())
     }
 
+    /// Logs what engine stream `s` learns at its head.
+    pub(super) fn learn(&mut self, s: usize, pc: usize, got: Got) {
+        let place = self.streams[s].executed as u32;
+        if let Some(log) = &mut self.log {
+            log.acquire(s, place, pc as u32, got);
+        }
+    }
+
+    /// Logs that the work now numbered belongs to the head of engine stream `s`.
+    pub(super) fn number_work(&mut self, s: usize) {
+        let place = self.streams[s].executed as u32;
+        if let Some(log) = &mut self.log {
+            log.numbered(s, place);
+        }
+    }
+
     /// Takes over what the last change of event `id` tells.
     pub(super) fn acquire_event(&mut self, s: usize, id: SyncId) {
+        if let SyncId::Event(event) = id {
+            let pc = self.streams[s].pc;
+            self.learn(s, pc, Got::Event { event, set: true, consumed: false });
+        }
         if let Some(clock) = self.clocks.acquire(id, None) {
             self.streams[s].clock.join(clock);
         }
@@ -912,10 +1044,18 @@ impl Machine {
     }
 
     fn start(&mut self, s: usize) -> Result<()> {
-        let Some(p) = self.streams[s].pending.pop_front() else {
+        let Some(mut p) = self.streams[s].pending.pop_front() else {
             return Err(Error::internal("a work starts that was not issued"));
         };
         let now = self.now;
+        if let Some(free) = self.ports.free_at(s, &p.work, now) {
+            let at = self.edge(s, free);
+            p.start = at;
+            p.stall = Some(StallCause::Port);
+            self.streams[s].pending.push_front(p);
+            self.agenda.at(at, s, Action::Start);
+            return Ok(());
+        }
         let engine = self.streams[s].engine;
         let outcome = self.begin_work(s, s, &p.work, p.number, p.pc, p.clock.as_ref())?;
         let period = self.time.period(engine);
@@ -931,13 +1071,35 @@ impl Machine {
         if let Some(text) = outcome.notice {
             self.note(s, p.pc, text);
         }
-        let busy_until = now + c.work * period;
+        let row = p.work.cost.row;
+        if row == CostRow::Matmul {
+            c.work *= self.power.factor(now, c.work * period);
+        }
+        let stream = &mut self.streams[s];
+        if std::mem::replace(&mut stream.after_table_load, row == CostRow::TableLoad) {
+            c.fixed += self.config.cost.after_table_load_cycles;
+        }
+        // the array waits for weights that are not there yet
+        let from = if row == CostRow::Matmul { now.max(stream.weights_ready) } else { now };
+        let busy_until = from + c.work * period;
+        self.ports.occupy(s, &p.work, busy_until);
         let latency = self.config.engine(engine).read_latency_cycles * period;
         let stream = &mut self.streams[s];
         let reads_done = (busy_until + latency).max(stream.last_reads);
         // results appear in program order
         let end = (busy_until + c.fixed * period).max(stream.last_end).max(reads_done);
-        stream.free_at = busy_until + c.gap * period;
+        if row == CostRow::LoadWeights {
+            // one set of weights waits while the array works with another
+            stream.load_free_at = busy_until + c.gap * period;
+            // what a load costs beside its work is hidden behind a running matmul
+            let idle = u64::from(stream.free_at <= now);
+            let cost = &self.config.cost;
+            stream.matmul_from = now + idle * cost.weights_start_cycles * period;
+            stream.weights_ready = busy_until + idle * cost.weights_ready_cycles * period;
+        } else {
+            stream.load_free_at = stream.load_free_at.max(now);
+            stream.free_at = busy_until + c.gap * period;
+        }
         stream.last_end = end;
         stream.last_reads = reads_done;
         stream.in_flight.push(InFlight { end, work: Arc::clone(&p.work) });
@@ -999,6 +1161,10 @@ impl Machine {
         clock: Option<&Clock>,
     ) -> Result<crate::engine::Outcome> {
         let unit = stream.min(DMA_UNIT);
+        if let Some(log) = &mut self.log {
+            let (tick, footprint) = (self.now, Arc::clone(work));
+            log.started(Started { stream, work: number, pc: pc as u32, tick, footprint });
+        }
         let after = self.enter(stream, work, number, pc, clock)?;
         if let Some(validity) = &mut self.validity {
             if let Some((access, partition, byte)) = validity.step(&work.accesses) {
@@ -1048,6 +1214,7 @@ impl Machine {
             ticket: self.executor.next_ticket(unit),
             pc: pc as u32,
             tick: self.now,
+            judged: work.judged,
         };
         let mut found: Vec<Conflict> = Vec::new();
         let depends = |old: &Stamp| {
@@ -1086,6 +1253,59 @@ impl Machine {
 
     // ---------------------------------------------------------------- end
 
+    /// Looks at the finished run for what another schedule would have shown. Returns remarks.
+    fn conclude(&mut self) -> Vec<String> {
+        let Some(log) = self.log.take() else { return Vec::new() };
+        if log.is_full() {
+            self.notes.push(
+                "the run was too long for the analysis of all schedules; races of this run only"
+                    .into(),
+            );
+            return Vec::new();
+        }
+        let guarantees = crate::check::Guarantees::new(&log);
+        let image = Arc::clone(&self.image);
+        let control = |s: usize, pc: u32| {
+            let word = image.words.get(s).map(|words| words.get(pc as usize));
+            word.is_some_and(|w| w.is_none_or(|w| !matches!(w.kind, Kind::Data(_))))
+        };
+        let mut hazards = Vec::new();
+        for finding in guarantees.races(control) {
+            match finding {
+                Finding::Race(conflict) => self.race(*conflict),
+                Finding::Sequencer(hazard) if !hazards.contains(&hazard) => hazards.push(hazard),
+                Finding::Sequencer(_) => {}
+            }
+        }
+        hazards.extend(guarantees.hazards());
+        for hazard in hazards {
+            let report =
+                crate::check::hazard::report(&hazard, |(s, pc)| self.location(s, pc as usize));
+            let report = Error { message: self.with_names(&report.message), ..report };
+            match self.options.races {
+                Races::Stop => {
+                    self.race_fault.get_or_insert(report);
+                }
+                Races::Collect => self.races.push(report),
+                Races::Ignore => {}
+            }
+        }
+        let remarks = crate::check::hazard::remarks(&log, &self.sync, |(s, pc)| {
+            self.location(s, pc as usize)
+        });
+        let remarks: Vec<String> = remarks.iter().map(|r| self.with_names(r)).collect();
+        for remark in &remarks {
+            tracing::info!("{remark}");
+        }
+        self.log = Some(log);
+        remarks
+    }
+
+    /// What the run told about its waits, updates and works, if it was logged.
+    pub fn log(&self) -> Option<&Log> {
+        self.log.as_ref()
+    }
+
     fn deadlock(&mut self) -> Option<Error> {
         let stuck = self.streams.iter().any(|s| s.state == RunState::Running);
         stuck.then(|| {
@@ -1110,7 +1330,7 @@ impl Machine {
 /// Bytes that `work` reads and writes, by memory.
 pub(super) fn bytes_by_memory(work: &Work) -> [[u64; 2]; 3] {
     let mut bytes = [[0; 2]; 3];
-    for a in &work.accesses {
+    for a in work.accesses.iter().filter(|_| work.judged) {
         bytes[a.region.space as usize][usize::from(a.kind.writes())] += a.region.len();
     }
     bytes

@@ -95,6 +95,9 @@ impl Machine {
     }
 
     fn load_sync(&mut self, id: SyncId, into: &mut [u8]) -> Result<()> {
+        if let Some(log) = &mut self.log {
+            log.polled = true;
+        }
         into.copy_from_slice(&self.sync.value(id)?.to_le_bytes());
         Ok(())
     }
@@ -178,6 +181,7 @@ impl Machine {
         }
         stream.works += 1;
         let (number, clock) = (stream.works, stream.clock.clone());
+        self.number_work(s);
         self.begin_work(s, s, &work, number, pc, Some(&clock))?;
         // the access is done when the instruction is: a later update of the stream covers it
         self.streams[s].clock.learn_results(s, number);

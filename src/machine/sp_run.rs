@@ -95,6 +95,9 @@ impl Machine {
             }
             SpWord::Branch(target) => next = target as usize,
             SpWord::BranchEvent(event, target) => {
+                if let Some(log) = &mut self.log {
+                    log.polled = true;
+                }
                 if self.sync.value(SyncId::Event(event))? != 0 {
                     self.acquire_event(SP, SyncId::Event(event));
                     next = target as usize;

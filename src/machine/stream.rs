@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::fault::PcBounds;
 use crate::check::Clock;
+use crate::engine::cost::CostRow;
 use crate::engine::{ShapeRegister, Work};
 use crate::isa::Engine;
 use crate::sync::SyncId;
@@ -104,6 +105,14 @@ pub struct Stream {
     pub in_flight: SmallVec<[InFlight; 8]>,
     /// Earliest start of the next work.
     pub free_at: u64,
+    /// Earliest start of the next weight load (PE): it runs beside the matmul before it.
+    pub load_free_at: u64,
+    /// Earliest start of a matmul after the last weight load (PE).
+    pub matmul_from: u64,
+    /// When the weights loaded last can be used (PE).
+    pub weights_ready: u64,
+    /// Whether the last work was a table load (ACT).
+    pub after_table_load: bool,
     /// When the last started work is complete.
     pub last_end: u64,
     /// When the reads of the last started work are done.
@@ -133,10 +142,23 @@ impl Stream {
             pending: VecDeque::new(),
             in_flight: SmallVec::new(),
             free_at: 0,
+            load_free_at: 0,
+            matmul_from: 0,
+            weights_ready: 0,
+            after_table_load: false,
             last_end: 0,
             last_reads: 0,
             clock: Clock::new(streams),
             bounds: PcBounds::default(),
+        }
+    }
+
+    /// Earliest tick at which the data path can start a work of cost row `row`.
+    pub fn path_free(&self, row: CostRow) -> u64 {
+        match row {
+            CostRow::LoadWeights => self.load_free_at,
+            CostRow::Matmul => self.free_at.max(self.matmul_from),
+            _ => self.free_at,
         }
     }
 

@@ -215,5 +215,5 @@ fn printed_values() {
         );
     }
     println!("{run} run, {} listed as not executable", listed.len());
-    assert_eq!(run, 15);
+    assert_eq!(run, 16);
 }

@@ -4,7 +4,7 @@
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use tpbemu::engine::testing::Bench;
-use tpbemu::isa::{Addr4, Engine, FieldType, Generation, Inst, Pattern, TensorPattern, tables};
+use tpbemu::isa::{Addr4, Engine, FieldType, Generation, Inst, Pattern, TensorPattern, opcode};
 use tpbemu::memory::Space;
 
 #[derive(Deserialize)]
@@ -67,7 +67,7 @@ pub struct Shape {
 impl Instruction {
     pub fn encode(&self, generation: Generation) -> Inst {
         let def = (0..=255u8)
-            .filter_map(|b| tables::opcode(generation, b).ok())
+            .filter_map(|b| opcode(generation, b).ok())
             .find(|d| d.name == self.op)
             .unwrap_or_else(|| panic!("no opcode {} on {generation}", self.op));
         let mut inst = Inst::empty(generation, def.byte);

@@ -110,12 +110,40 @@ def v1_conv():
     save("v1-conv", x=x.reshape(cin, -1), w=w.reshape(9, cin, cout), y=pooled.reshape(cout, -1).astype(np.float32))
 
 
+def q7_libraries():
+    rng = np.random.default_rng(6)
+    x = rng.integers(-2500, 2500, (128, 64)).astype(np.int16)
+    x[5] = 30000  # saturates
+    # lanes are added with saturation, then the 32 partial sums
+    lanes = np.clip(x[:, :32].astype(np.int64) + x[:, 32:], -32768, 32767)
+    sums = np.clip(lanes.sum(axis=1), -32768, 32767).astype(np.int16)
+    r = (rng.uniform(0.1, 10, (128, 32)) * rng.choice([-1, 1], (128, 32))).astype(np.float32)
+    best = np.stack([x.max(axis=1), x.argmax(axis=1)], axis=1).astype(np.int16)
+    save(
+        "q7-libraries",
+        x=x,
+        sums=sums.reshape(128, 1),
+        y=x[:, 31::-1],
+        r_in=r,
+        r_out=(1 / r.astype(np.float64)).astype(np.float32),
+        best=best,
+    )
+
+
+def q7_custom():
+    rng = np.random.default_rng(7)
+    x = rng.integers(-(2**31), 2**31, (40, 32)).astype(np.int32)
+    save("q7-custom", x=x, y=x - 7)
+
+
 PROGRAMS = {
     "matmul": matmul,
     "mlp": mlp,
     "attention": attention,
     "mamba": mamba,
     "v1-conv": v1_conv,
+    "q7-libraries": q7_libraries,
+    "q7-custom": q7_custom,
 }
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ use super::function::{Function, affine_row};
 use super::operands::{Rows, Scalar, Source, element};
 use crate::engine::{CostQuery, CostRow, Env, Operand, Outcome, Prepared, Work};
 use crate::error::{Error, Result};
-use crate::isa::{e, f};
+use crate::isa::{Generation, e, f};
 use crate::numeric::Dtype;
 
 /// What the accumulator does with the results.
@@ -62,6 +62,10 @@ pub(super) fn sum(start: f32, values: &[f32]) -> f32 {
 
 /// Element type of a bias.
 fn bias_dtype(env: &Env<'_>, code: u8) -> Result<Dtype> {
+    // Words of v1 leave it 0; FP32 is then meant (OPEN).
+    if code == 0 && env.generation() == Generation::V1 {
+        return Ok(Dtype::Fp32);
+    }
     match Dtype::from_code(env.generation(), code)? {
         d @ (Dtype::Fp32 | Dtype::Bf16 | Dtype::Fp16) => Ok(d),
         other => Err(Error::illegal("bias_dtype", format!("a bias of {}", other.name()))),

@@ -51,7 +51,7 @@ impl Change {
     pub fn output_bytes(&self, bytes: u64) -> Result<u64> {
         let Some((from, to)) = self.dtypes else { return Ok(bytes) };
         let (from_size, to_size) = (from.size() as u64, to.size() as u64);
-        if bytes % from_size != 0 {
+        if !bytes.is_multiple_of(from_size) {
             return Err(Error::illegal(
                 "dma_length",
                 format!("{bytes} bytes are no whole number of {from} elements"),
@@ -177,6 +177,7 @@ fn bounded(map: DeviceMap, src: Leg, dst: Leg, change: Change) -> Result<Transfe
         map.hull(leg.pattern.base, low, high + i128::from(leg.pattern.element))
     };
     let (read, written) = (region(&src)?, region(&dst)?);
+    let spaces = [read.space, written.space];
     let shape = Shape {
         partitions: [&read, &written].map(|r| if r.space == Space::Hbm { 0 } else { r.count }),
         load: read.space == Space::Hbm,
@@ -196,7 +197,8 @@ fn bounded(map: DeviceMap, src: Leg, dst: Leg, change: Change) -> Result<Transfe
                 skipped += 1;
                 continue;
             }
-            element(lane, &map, (from, src.pattern.element), (to, dst.pattern.element), change)?;
+            let (from, to) = ((from, src.pattern.element), (to, dst.pattern.element));
+            element(lane, &map, spaces, from, to, change)?;
         }
         let notice = (notify && skipped > 0)
             .then(|| format!("{skipped} DMA elements beyond the bound register were skipped"));
@@ -213,11 +215,13 @@ fn bounded(map: DeviceMap, src: Leg, dst: Leg, change: Change) -> Result<Transfe
 pub fn element(
     lane: &mut Lane<'_>,
     map: &DeviceMap,
+    [from_space, to_space]: [Space; 2],
     (from, from_len): (u64, u64),
     (to, to_len): (u64, u64),
     change: Change,
 ) -> Result<()> {
-    let (src, dst) = (map.run(from, from_len)?, map.run(to, to_len)?);
+    let src = map.run_in(from_space, from, from_len)?;
+    let dst = map.run_in(to_space, to, to_len)?;
     let source = (src.space, src.partition, src.byte, from_len);
     let target = (dst.space, dst.partition, dst.byte, to_len);
     if let Some(([input], row)) = lane.mem.rows_and_mut([source], target)? {

@@ -5,7 +5,9 @@
 use std::mem::take;
 
 use super::copy::no_peer;
-use crate::engine::indirect::{cost, dtype, extended_rand_get_state, extended_rand_set_state};
+use crate::engine::indirect::{
+    cost, dtype, extended_rand_get_state, extended_rand_set_state, holdable,
+};
 use crate::engine::{CostRow, Env, Operand, Outcome, Prepared, Status, Work, vector};
 use crate::error::{Error, Result};
 use crate::isa::{Field, b, e, f};
@@ -109,6 +111,7 @@ fn copy(env: &Env<'_>, src: Operand, dst: Operand) -> Result<Prepared> {
             format!("{} source and {} destination elements", src.len(), dst.len()),
         ));
     }
+    holdable(src.len(), src.channels)?;
     let cost = cost(env, CostRow::Copy, src.len(), &[&src], &[&dst]);
     let (from, to): (Dtype, Dtype) = (src.dtype, dst.dtype);
     let work = Work::new([src.read(), dst.write()], cost, move |lane| {

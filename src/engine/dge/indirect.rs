@@ -172,6 +172,7 @@ pub fn dma_indirect(env: &Env<'_>) -> Result<Prepared> {
     }
     let map = DeviceMap::new(env.config);
     let (read, written) = (src.region(&map)?, dst.region(&map)?);
+    let spaces = [read.space, written.space];
     let shape = Shape {
         partitions: [&read, &written].map(|r| if r.space == Space::Hbm { 0 } else { r.count }),
         load: read.space == Space::Hbm,
@@ -200,7 +201,7 @@ pub fn dma_indirect(env: &Env<'_>) -> Result<Prepared> {
         for k in 0..points {
             if let (Some(sa), Some(da)) = (src.address(k, &from)?, dst.address(k, &to)?) {
                 let (sa, da) = ((sa, src.pattern.element), (da, dst.pattern.element));
-                element(lane, &map, sa, da, change)?;
+                element(lane, &map, spaces, sa, da, change)?;
             }
         }
         [lane.scratch.bits[0], lane.scratch.bits[1]] = [from, to];

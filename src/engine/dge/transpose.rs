@@ -67,8 +67,9 @@ pub fn dma_transpose(env: &Env<'_>) -> Result<Prepared> {
         p.dims.insert(0, (step, count));
         p
     };
-    let read = clipped(&map, &spread(src.clone(), row_step, TILE_ROWS), limits[0])?;
-    let written = clipped(&map, &spread(dst.clone(), stride as i64, columns), limits[1])?;
+    let read = clipped(&map, &spread(src.clone(), row_step, TILE_ROWS), limits[0].is_none())?;
+    let written = clipped(&map, &spread(dst.clone(), stride as i64, columns), limits[1].is_none())?;
+    let space = read.space;
     let shape = shape(&read, &written, src.points() * TILE_ROWS, TILE_ROWS * src.bytes());
     let accesses = [access(read, false, limits), access(written, true, limits)];
     let work = Work::new(accesses, dma::cost(), move |lane| {
@@ -82,7 +83,7 @@ pub fn dma_transpose(env: &Env<'_>) -> Result<Prepared> {
             }
             tile.clear();
             for r in 0..TILE_ROWS as i64 {
-                let at = map.run(from.wrapping_add_signed(r * row_step), src.element)?;
+                let at = map.run_in(space, from.wrapping_add_signed(r * row_step), src.element)?;
                 let row = lane.mem.row(at.space, at.partition, at.byte, src.element)?;
                 tile.extend_from_slice(row);
             }
@@ -121,7 +122,7 @@ pub fn dma_gather_transpose(env: &Env<'_>) -> Result<Prepared> {
         return Err(Error::illegal("dma_gather_transpose_dtype", "elements of 2 bytes only"));
     }
     let block = env.inst.get(l::ELEM_SIZE);
-    if block < 2 || block > 256 || block % 2 != 0 {
+    if !(2..=256).contains(&block) || !block.is_multiple_of(2) {
         return Err(Error::illegal("dma_gather_transpose_elem_size", format!("{block} bytes")));
     }
     let map = DeviceMap::new(env.config);
@@ -158,8 +159,9 @@ pub fn dma_gather_transpose(env: &Env<'_>) -> Result<Prepared> {
     let from_all = pattern(base, &[(x_step, width), (row_step, list.limit().max(1))], size);
     let to_all =
         pattern(to, &[(stride as i64, columns_per_block), (block_step, blocks)], columns * size);
-    let read = clipped(&map, &from_all, None)?;
-    let written = clipped(&map, &to_all, limits[1])?;
+    let read = clipped(&map, &from_all, false)?;
+    let written = clipped(&map, &to_all, limits[1].is_none())?;
+    let space = read.space;
     let shape = shape(&read, &written, count * blocks, count * width * size);
     let unsure = Some(Bound { limit: 0, notify: false });
     let accesses =
@@ -184,7 +186,8 @@ pub fn dma_gather_transpose(env: &Env<'_>) -> Result<Prepared> {
                 let start = base.wrapping_add_signed(row_step.wrapping_mul(i as i64));
                 for (c, element) in row.chunks_exact_mut(size as usize).enumerate() {
                     let x = (j * columns_per_block + c as u64) as i64;
-                    let at = map.run(start.wrapping_add_signed(x_step.wrapping_mul(x)), size)?;
+                    let at = start.wrapping_add_signed(x_step.wrapping_mul(x));
+                    let at = map.run_in(space, at, size)?;
                     element.copy_from_slice(lane.mem.row(at.space, at.partition, at.byte, size)?);
                 }
             }
@@ -198,8 +201,9 @@ pub fn dma_gather_transpose(env: &Env<'_>) -> Result<Prepared> {
         lane.scratch.bytes[0] = rows;
         outcome(skipped, limits)
     });
+    let work = if limits[1].is_some() { work.with_outcome() } else { work };
     Ok(Prepared::Dma(DmaRequest {
-        transfers: vec![shape.transfer(work.with_outcome())],
+        transfers: vec![shape.transfer(work)],
         semaphores: completion(env.inst.get(l::SEMAPHORE), INCREMENT),
     }))
 }
@@ -224,11 +228,11 @@ fn partition_stride(map: &DeviceMap, dst: u64) -> Result<u64> {
     }
 }
 
-/// The memory that `pattern` may touch, up to `limit`.
-fn clipped(map: &DeviceMap, pattern: &Pattern, limit: Option<Bound>) -> Result<Region> {
-    if limit.is_none()
-        && let Ok(side) = dma::Side::device(pattern.base, &pattern.dims, pattern.element, map)
-    {
+/// The memory that `pattern` may touch: exactly, or clipped to what exists where a bound or an
+/// index decides.
+fn clipped(map: &DeviceMap, pattern: &Pattern, exact: bool) -> Result<Region> {
+    if exact {
+        let side = dma::Side::device(pattern.base, &pattern.dims, pattern.element, map)?;
         return Ok(side.region().0);
     }
     let (low, high) = pattern.reach();
@@ -261,7 +265,13 @@ fn scatter<'r>(
     row: impl Fn(usize) -> &'r [u8],
 ) -> Result<()> {
     let rows = present.clone().count();
-    let start = map.run(to, (rows * size) as u64)?;
+    let start = map.run_in(Space::Sbuf, to, (rows * size) as u64)?;
+    if u64::from(start.partition) + columns > u64::from(map.geometry().partitions(Space::Sbuf)) {
+        return Err(Error::illegal(
+            "address_in_memory",
+            format!("{columns} partitions from {} of SBUF", start.partition),
+        ));
+    }
     for c in 0..columns {
         let partition = start.partition + c as u32;
         let line = lane.mem.row_mut(start.space, partition, start.byte, (rows * size) as u64)?;

@@ -3,7 +3,7 @@
 
 use crate::engine::cost::{CostQuery, CostRow, Operands};
 use crate::engine::{Env, Lane, Operand};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorClass, Result};
 use crate::isa::{Addr4, Field};
 use crate::memory::{Access, ByteSet, Region, Space};
 use crate::numeric::Dtype;
@@ -143,6 +143,23 @@ pub(super) fn crosses(src: &Operand, dst: &Operand) -> bool {
     src.partition != dst.partition && src.region().overlaps(&dst.region())
 }
 
+/// Most elements of all channels together that an instruction may have to hold at once.
+const MAX_HELD: usize = 1 << 26;
+
+/// Requires that the elements of all channels can be held at once.
+///
+/// # Errors
+/// The limit was reached.
+pub(in crate::engine) fn holdable(len: usize, channels: u32) -> Result<()> {
+    match len.checked_mul(channels as usize) {
+        Some(n) if n <= MAX_HELD => Ok(()),
+        _ => Err(Error::new(
+            ErrorClass::LimitReached,
+            format!("{len} elements in each of {channels} channels must be read before writing"),
+        )),
+    }
+}
+
 /// Calls `compute` for the result row of every channel and `store` to write it; with `staged`, all
 /// rows are computed first.
 ///
@@ -160,6 +177,7 @@ pub(super) fn rows<T: Copy>(
     for c in 0..channels {
         compute(lane, c, row)?;
         if staged {
+            holdable(row.len(), channels)?;
             all.extend_from_slice(row);
         } else {
             store(lane, c, row)?;

@@ -34,7 +34,7 @@ pub fn indirect_copy(env: &Env<'_>) -> Result<Prepared> {
         "indirect_copy_dtype",
         || "input and output dtype of INDIRECT_COPY differ".into(),
     )?;
-    require(channels % CORE_PARTITIONS == 0, "indirect_copy_channels", || {
+    require(channels.is_multiple_of(CORE_PARTITIONS), "indirect_copy_channels", || {
         format!("{channels} channels are no multiple of {CORE_PARTITIONS}")
     })?;
     let Pattern::Indirect { index, data, num } = env.inst.pattern(l::SRC)? else {
@@ -143,7 +143,7 @@ enum Update {
 /// duplicates accumulate; an index at or beyond the number of entries is skipped.
 ///
 /// OPEN: no layout of the raw opcode is printed; the fields are taken from the host form 0xCA. The
-/// table base is a device address whose low 32 bits the word carries, the high ones being 0.
+/// word carries 32 bits of the table's address; they count from the start of HBM.
 pub fn embedding_update(env: &Env<'_>) -> Result<Prepared> {
     use f::pseudo_embedding_update as l;
     let byte = |field: Field| env.inst.get(field);
@@ -174,8 +174,8 @@ pub fn embedding_update(env: &Env<'_>) -> Result<Prepared> {
     // a count that stands in an address word: the immediate, or the value of a register
     let entries = address(env, env.inst.addr4(l::TABLE_NUM_ENTRIES))?;
     let stride = byte(l::ENTRY_STRIDE_BYTES) | byte(l::STRIDE_HI) << 16;
-    let base = byte(l::TABLE_BASE);
     let map = DeviceMap::new(env.config);
+    let base = map.hbm() + byte(l::TABLE_BASE);
     let row_bytes = (width * dtype.size()) as u64;
     let mut accesses: SmallVec<[Access; 4]> = SmallVec::from_iter([indices.read(), data.read()]);
     if entries > 0 && count > 0 && width > 0 {

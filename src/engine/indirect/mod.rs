@@ -17,7 +17,7 @@ mod sparsity;
 pub use random_state::{RandomState, StateKind};
 pub use search::SearchState;
 
-pub(in crate::engine) use common::{address, cost, dtype};
+pub(in crate::engine) use common::{address, cost, dtype, holdable};
 pub(in crate::engine) use random::{extended_rand_get_state, extended_rand_set_state};
 
 use super::Op;
@@ -42,13 +42,6 @@ pub const OPS: &[Op] = &[
     Op::new(op::SPARSITY_COMPRESS_TAG, "SPARSITY_COMPRESS_TAG", sparsity::sparsity_compress_tag),
     Op::new(op::RAND2, "RAND2", random::rand2),
     Op::new(op::QUANTIZE_MX, "QUANTIZE_MX", mx::quantize_mx),
-    Op::missing(
-        op::CONV_LUT_LOAD,
-        "CONV_LUT_LOAD",
-        "which weight and moving loads the PE conversion table applies to, and for the CPTC form \
-         the bit-plane packing, the scale arithmetic and the output types",
-        "firmware/kernels/convlutload; firmware/kernels/cptc-codec",
-    ),
     Op::new(op::INDIRECT_COPY, "INDIRECT_COPY", gather::indirect_copy),
     Op::new(op::NONZERO_WITH_COUNT, "NONZERO_WITH_COUNT", segments::nonzero_with_count),
 ];

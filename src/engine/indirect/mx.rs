@@ -3,7 +3,7 @@
 
 use std::mem::take;
 
-use super::common::{address, cost, dtype, require};
+use super::common::{address, cost, dtype, holdable, require};
 use crate::engine::{CostRow, Env, Operand, Outcome, Prepared, Work};
 use crate::error::{Error, Result};
 use crate::isa::{Pattern, f};
@@ -30,10 +30,11 @@ pub fn quantize_mx(env: &Env<'_>) -> Result<Prepared> {
         "quantize_mx_out_dtype",
         || format!("{to} as output of QUANTIZE_MX"),
     )?;
-    require(channels > 0 && channels % 32 == 0, "quantize_mx_channels", || {
+    require(channels > 0 && channels.is_multiple_of(32), "quantize_mx_channels", || {
         format!("{channels} channels are no multiple of 32")
     })?;
     let src = Operand::new(env, l::SRC, Dtype::Uint32, channels)?;
+    holdable(2 * src.len(), channels)?;
     let (data, scale, num, step, offset) = match env.inst.pattern(l::DST)? {
         Pattern::MxTensor { data, scale, num, step, scale_partition } => {
             (data, scale, num, step, scale_partition)

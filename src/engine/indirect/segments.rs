@@ -60,7 +60,7 @@ pub fn nonzero_with_count(env: &Env<'_>) -> Result<Prepared> {
             if src.dtype == Dtype::Fp32 {
                 // an ordered comparison with zero: NaN does not count as non-zero
                 src.gather_f32(lane, c, &mut numbers)?;
-                let found = numbers.iter().enumerate().filter(|(_, x)| **x < 0.0 || **x > 0.0);
+                let found = numbers.iter().enumerate().filter(|(_, x)| !x.is_nan() && **x != 0.0);
                 row.extend(found.map(|(i, _)| position(i)));
             } else {
                 src.gather_i64(lane, c, &mut values)?;

@@ -3,7 +3,7 @@
 
 use std::mem::take;
 
-use super::common::{cost, dtype, require};
+use super::common::{cost, dtype, holdable, require};
 use crate::engine::{CostRow, Env, Lane, Operand, Outcome, Prepared, Work};
 use crate::error::{Error, Result};
 use crate::isa::{Field, e, f};
@@ -81,10 +81,11 @@ impl Source {
         let operand = Operand::new(env, src, in_dtype, channels)?;
         let transposed = env.inst.get(transpose) != 0;
         require(
-            !transposed || (channels % 32 == 0 && operand.len() % 32 == 0),
+            !transposed || (channels.is_multiple_of(32) && operand.len().is_multiple_of(32)),
             "compress_transpose",
             || format!("{channels} channels of {} elements are no 32 by 32 tiles", operand.len()),
         )?;
+        holdable(operand.len(), channels)?;
         use e::tensor_subdim as d;
         let dims = match env.inst.get(dim) as u8 {
             d::X => 1,

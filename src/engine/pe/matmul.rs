@@ -18,7 +18,8 @@ use crate::engine::{CostQuery, CostRow, Env, Lane, Operand, Outcome, Prepared, W
 use crate::error::{Error, Result};
 use crate::isa::{Field, Generation, b, e, f};
 use crate::memory::{Access, ByteSet, Location, Region, Space};
-use crate::numeric::{Dtype, Rounding, Walk, store_f32};
+use crate::numeric::convert::store_f32_config;
+use crate::numeric::{Dtype, Fp8Config, Rounding, Walk};
 
 /// Fields that describe the tile of a matmul.
 const TILE: TileFields = TileFields {
@@ -241,7 +242,7 @@ pub(super) fn matmul(env: &Env<'_>) -> Result<Prepared> {
 
 /// Passes of the moving data through the array. OPEN for HIGH; the others are stated
 /// (wiki: firmware/kernels/pe-matmul 4.3).
-fn passes(fp32_mode: u64) -> u32 {
+pub(super) fn passes(fp32_mode: u64) -> u32 {
     if fp32_mode as u8 == e::pe_fp32mode::LOW_HIGH { 2 } else { 1 }
 }
 
@@ -453,7 +454,9 @@ fn transposed(
             }
             let mut bytes = [0; 4];
             let value = [picked.unwrap_or(0.0)];
-            store_f32(contents.dtype, &value, &mut bytes, Rounding::NearestEven)?;
+            // The raw settings: an infinity keeps its code.
+            let raw = &Fp8Config::RAW;
+            store_f32_config(contents.dtype, &value, &mut bytes, Rounding::NearestEven, raw)?;
             values.push(u64::from(u32::from_le_bytes(bytes)));
         }
         put(lane, Values::Bits(&values))

@@ -44,9 +44,8 @@ pub(super) struct Moving {
 impl Moving {
     /// An empty one that reuses the buffer `data`.
     pub fn new(mut data: Vec<f32>, rows: usize, cols: usize, level: Level) -> Moving {
-        let panel = level.panel();
-        data.clear();
-        data.resize(rows * cols.next_multiple_of(panel), 0.0);
+        // Old contents stay: `set_row` writes every value of a row, its padding included.
+        data.resize(rows * cols.next_multiple_of(level.panel()), 0.0);
         Moving { data, cols, rows, span: Span::EMPTY, level }
     }
 
@@ -56,7 +55,9 @@ impl Moving {
         self.span.add(row);
         for (p, part) in row.chunks(panel).enumerate() {
             let at = (p * self.rows + k) * panel;
-            self.data[at..at + part.len()].copy_from_slice(part);
+            let (values, padding) = self.data[at..at + panel].split_at_mut(part.len());
+            values.copy_from_slice(part);
+            padding.fill(0.0);
         }
     }
 
@@ -159,7 +160,7 @@ pub(super) fn sums(
     } else {
         blocks.map(|b| array.block(0, b, row, rows)).collect()
     };
-    out.clear();
+    // Every value is written below.
     out.resize(weights.len() * BLOCK * moving.stride(), 0.0);
     moving.level.run(Job {
         rows: moving.rows,

@@ -10,7 +10,7 @@ use super::tile::{Tile, TileFields};
 use crate::engine::cost::Operands;
 use crate::engine::{CostQuery, CostRow, Env, Lane, Operand, Outcome, Prepared, Work};
 use crate::error::{Error, Result};
-use crate::isa::{Addr4, Field, Generation, TensorPattern, b, e, f};
+use crate::isa::{Addr4, Field, Generation, Pattern, TensorPattern, b, e, f};
 use crate::memory::{Location, Space};
 use crate::numeric::{Dtype, Fp8Config, Walk, load_f32};
 
@@ -91,7 +91,17 @@ pub(super) fn lanes(env: &Env<'_>, perf_opt: u64, dtype: Dtype) -> Result<(usize
 /// # Errors
 /// `allowed_in_psum`, and those of an operand.
 pub(super) fn source(env: &Env<'_>, field: Field, dtype: Dtype, rows: u32) -> Result<Operand> {
-    sbuf_operand(env, &env.inst.tensor(field)?, dtype, rows)
+    match env.inst.pattern(field)? {
+        Pattern::Tensor(pattern) => sbuf_operand(env, &pattern, dtype, rows),
+        Pattern::MxV2 { .. } => Err(Error::missing_spec(
+            "how an MXTENSOR_V2 operand lays out its blocks and counts",
+            "firmware/kernels/mx-dequant 6.2",
+        )),
+        other => Err(Error::unimplemented(format!(
+            "{} with a source of the form {other:?}",
+            env.inst.def()?.name
+        ))),
+    }
 }
 
 /// As [`source`], for a pattern.
@@ -211,7 +221,8 @@ pub(super) fn ldweights(env: &Env<'_>) -> Result<Prepared> {
     let zero_point = if dtype.is_int() { inst.get(f::s3_lw::QUANT_OFFSET) as f32 } else { 0.0 };
     let mut operands = Operands::new();
     src.cost_source(env, &mut operands);
-    let cost = CostQuery::new(CostRow::LoadWeights, u64::from(tile.cols), operands);
+    let cost = CostQuery::new(CostRow::LoadWeights, u64::from(tile.cols), operands)
+        .passes(super::matmul::passes(inst.get(f::s3_lw::FP32_MODE)));
     let load = Load {
         tile,
         dtype,

@@ -38,8 +38,23 @@ pub(super) fn channels(env: &Env<'_>, field: Field) -> u32 {
 const MAX_ELEMENTS: usize = 1 << 23;
 
 /// The tensor operand in `field`.
+///
+/// # Errors
+/// As [`Operand::new`]; missing specification for an indirect pattern (v4 and later).
 pub(super) fn operand(env: &Env<'_>, field: Field, dtype: Dtype, channels: u32) -> Result<Operand> {
-    let operand = Operand::new(env, field, dtype, channels)?;
+    let operand = match Operand::new(env, field, dtype, channels) {
+        Err(e) if e.class == ErrorClass::Unimplemented => {
+            return Err(Error::missing_spec(
+                format!(
+                    "type and unit of the indices of an indirect operand `{}` of an elementwise \
+                     opcode",
+                    field.name
+                ),
+                "wiki: dma/sbuf-psum-banks",
+            ));
+        }
+        other => other?,
+    };
     if operand.len() > MAX_ELEMENTS {
         return Err(Error::new(
             ErrorClass::LimitReached,

@@ -9,12 +9,20 @@ use super::rows::*;
 use crate::engine::cost::CostRow;
 use crate::engine::{Env, Operand, Outcome, Prepared};
 use crate::error::Result;
-use crate::isa::f::d4_mr as mr;
+use crate::isa::Generation;
+use crate::isa::f::{d4_mr as mr, v1_copy};
 use crate::numeric::{self, Rounding};
 
-/// 0x46: moves bits.
+/// 0x46: moves bits. V1's struct has one dtype for both sides
+/// (wiki: generations/cross-gen-opcode-diff 5.4).
 pub(super) fn copy(env: &Env<'_>) -> Result<Prepared> {
-    let (src, dst) = operands(env)?;
+    let (src, dst) = if env.generation() == Generation::V1 {
+        let n = channels(env, v1_copy::NUM_ACTIVE_CHANNELS);
+        let dtype = dtype(env, v1_copy::DTYPE)?;
+        (operand(env, v1_copy::SRC, dtype, n)?, operand(env, v1_copy::DST, dtype, n)?)
+    } else {
+        operands(env)?
+    };
     same_count(&src, &dst)?;
     same_dtype(src.dtype, dst.dtype)?;
     copy_or_cast(env, src, dst)

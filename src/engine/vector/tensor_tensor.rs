@@ -150,7 +150,11 @@ fn in_place_f32(
         let (Some(a), Some(b), Some(out)) = (as_f32(a), as_f32(b), as_f32_mut(out)) else {
             return Ok(false);
         };
-        alu::apply_f32_tt(op, a, b, out)?;
+        if op == AluOp::Add && a.len() == b.len() && a.len() == out.len() {
+            add_rows(a, b, out);
+        } else {
+            alu::apply_f32_tt(op, a, b, out)?;
+        }
         return Ok(true);
     }
     let (other, swapped) = if a == out { (b, false) } else { (a, true) };
@@ -161,4 +165,18 @@ fn in_place_f32(
     let (Some(other), Some(out)) = (as_f32(other), as_f32_mut(out)) else { return Ok(false) };
     alu::apply_f32_assign(op, out, other, swapped)?;
     Ok(true)
+}
+
+/// Sums of two rows, as the evaluator computes them: NaN results are rare, so they are made
+/// canonical in a second pass that mostly does not happen.
+fn add_rows(a: &[f32], b: &[f32], out: &mut [f32]) {
+    let mut nan = 0u32;
+    for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
+        let sum = a + b;
+        nan |= u32::from(sum.is_nan());
+        *out = sum;
+    }
+    if nan != 0 {
+        out.iter_mut().for_each(|x| *x = canonical(*x));
+    }
 }

@@ -70,8 +70,8 @@ impl Assembler<'_> {
         if cursor.is("[") {
             return self.listed(cursor, elem);
         }
-        let kind =
-            cursor.ident("npy(…), bin(…), hex(…), fill(…), iota(…), random(…) or [values]")?;
+        let kind = cursor
+            .ident("npy(…), bin(…), hex(…), q7(…), fill(…), iota(…), random(…) or [values]")?;
         let fail = |why: String| SyntaxError::new(start, why);
         match kind.text {
             "npy" => {
@@ -86,6 +86,25 @@ impl Assembler<'_> {
                 let bytes = self.read(&path, limits::DATA_BYTES, token.span)?;
                 self.charge(bytes.len() as u64, token.span)?;
                 Ok(bytes)
+            }
+            "q7" => {
+                cursor.expect("(")?;
+                let token = cursor.string("an assembly file of the Q7 cores in quotes")?;
+                cursor.expect(")")?;
+                let path = self.path(token)?;
+                let source = self.read(&path, limits::SOURCE_BYTES, token.span)?;
+                let source = String::from_utf8(source)
+                    .map_err(|_| SyntaxError::new(token.span, "not UTF-8 text"))?;
+                let generation = self.generation(token.span)?;
+                let mut image = crate::q7::library::stage(&path.to_string_lossy(), &source, generation)
+                    .map_err(|e| SyntaxError::new(token.span, e.message))?;
+                if image.len() as u64 > tensor.bytes() {
+                    let message = format!("the staged image has {} bytes, the tensor {}", image.len(), tensor.bytes());
+                    return Err(SyntaxError::new(token.span, message));
+                }
+                image.resize(tensor.bytes() as usize, 0);
+                self.charge(tensor.bytes(), start)?;
+                Ok(image)
             }
             "hex" => {
                 cursor.expect("(")?;

@@ -92,10 +92,10 @@ fn number(text: &str) -> Option<i64> {
     if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         return u64::from_str_radix(hex, 16).ok().map(|v| v as i64);
     }
-    if let Some(bits) = text.strip_prefix("0b") {
-        if let Ok(value) = u64::from_str_radix(bits, 2) {
-            return Some(value as i64);
-        }
+    if let Some(bits) = text.strip_prefix("0b")
+        && let Ok(value) = u64::from_str_radix(bits, 2)
+    {
+        return Some(value as i64);
     }
     if let Some(quoted) = text.strip_prefix('\'').and_then(|t| t.strip_suffix('\'')) {
         let mut chars = quoted.chars();

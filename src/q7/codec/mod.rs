@@ -315,7 +315,8 @@ impl Bundle {
         }
         for (at, (op, slot)) in ops.iter().zip(&table.slots).enumerate() {
             let own = op.row.format == format && usize::from(op.row.slot) == at;
-            if !own && !(slot.own == 0 && op.is_nop()) {
+            let implied = slot.own == 0 && op.is_nop();
+            if !(own || implied) {
                 return Err(bad(format!(
                     "{} is not in slot {} of {}",
                     op.row.mnemonic,

@@ -300,8 +300,8 @@ impl Core {
             S::Mul16u => mul!((s & 0xffff) * (t & 0xffff)),
             S::Mul16s => mul!((i32::from(s as i16) * i32::from(t as i16)) as u32),
             S::Mull => mul!(s.wrapping_mul(t)),
-            S::Muluh => mul!((u64::from(s) * u64::from(t) >> 32) as u32),
-            S::Mulsh => mul!((i64::from(s as i32) * i64::from(t as i32) >> 32) as u32),
+            S::Muluh => mul!(((u64::from(s) * u64::from(t)) >> 32) as u32),
+            S::Mulsh => mul!(((i64::from(s as i32) * i64::from(t as i32)) >> 32) as u32),
             S::Quou | S::Quos | S::Remu | S::Rems => {
                 let value = self.divide(insn, s, t)?;
                 let stage = self.config.timing.divide_stage;
@@ -505,7 +505,7 @@ impl Core {
         address: u32,
         now: &mut i64,
     ) -> Result<[u8; N], End> {
-        if address as usize % N != 0 {
+        if !(address as usize).is_multiple_of(N) {
             return self.misaligned(insn, address);
         }
         let mut out = [0; N];
@@ -531,7 +531,7 @@ impl Core {
         bytes: [u8; N],
         now: &mut i64,
     ) -> Result<(), End> {
-        if address as usize % N != 0 {
+        if !(address as usize).is_multiple_of(N) {
             return self.misaligned(insn, address);
         }
         let at = address.wrapping_sub(super::DRAM_BASE) as usize;

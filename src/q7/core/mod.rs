@@ -199,7 +199,7 @@ pub struct Core {
     /// Processor state.
     pub ps: u32,
     /// Special registers without a behaviour of their own, by number.
-    pub(crate) plain: Box<[u32; 256]>,
+    pub(crate) plain: [u32; 256],
     /// `threadptr`.
     pub threadptr: u32,
     /// Core number.
@@ -213,12 +213,12 @@ pub struct Core {
     /// Added to the cycle to give CCOUNT.
     pub(crate) ccount_offset: u32,
     /// Cycle at which each register's value can be read, by scoreboard index.
-    pub(crate) ready: Box<[i64; timing::SLOTS]>,
+    pub(crate) ready: [i64; timing::SLOTS],
     /// Executed instructions or bundles.
     pub instructions: u64,
     pub(crate) code: predecode::Code,
     pub(crate) code_stale: bool,
-    pub(in crate::q7::core) scratch: Box<vector::Scratch>,
+    pub(in crate::q7::core) scratch: vector::Scratch,
     /// Configuration.
     pub config: CoreConfig,
 }
@@ -238,18 +238,18 @@ impl Core {
             lend: 0,
             lcount: 0,
             ps: 0x80,
-            plain: Box::new([0; 256]),
+            plain: [0; 256],
             threadptr: 0,
             prid,
             iram: vec![0; config.iram_size as usize],
             dram: vec![0; config.dram_size as usize],
             now: 0,
             ccount_offset: 0,
-            ready: Box::new([0; timing::SLOTS]),
+            ready: [0; timing::SLOTS],
             instructions: 0,
             code: predecode::Code::default(),
             code_stale: false,
-            scratch: Box::default(),
+            scratch: vector::Scratch::default(),
             config,
         };
         core.reset_special();

@@ -36,7 +36,7 @@ impl Core {
             sr::PRID => self.prid,
             sr::CCOUNT => (self.now as u32).wrapping_add(self.ccount_offset),
             // OPEN: the low bits hold the window number, the rest is what was written.
-            sr::WB => self.plain[usize::from(sr::WB)] & !7 | self.window / 8,
+            sr::WB => (self.plain[usize::from(sr::WB)] & !7) | (self.window / 8),
             _ => self.plain[usize::from(number)],
         }
     }

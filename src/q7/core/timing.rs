@@ -6,8 +6,9 @@
 //! follow the worked examples of the pages (load to add: one stall; FMA to add: three cycles; vector
 //! load to use: next bundle). (wiki: uarch/pipeline-timing)
 
-/// Scoreboard indices: AR by physical number, then the vector-side files.
-pub const SLOTS: usize = 160;
+/// Scoreboard indices: AR by physical number, then the vector-side files. A full byte's worth, so
+/// that any index is in range.
+pub const SLOTS: usize = 256;
 /// First scoreboard index of `v0`.
 pub const VEC: u8 = 64;
 /// First scoreboard index of `vb0`.

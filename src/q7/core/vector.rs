@@ -84,7 +84,7 @@ pub(super) struct Single {
 }
 
 /// A scoreboard index that nothing writes.
-const ALWAYS_READY: u8 = timing::SLOTS as u8 - 1;
+const ALWAYS_READY: u8 = u8::MAX;
 
 impl VectorBundle {
     /// The bundle as a [`Single`], if it is one.
@@ -280,11 +280,7 @@ fn value(op: &Op, def: &'static ops::OpDef, function: OpFn) -> Result<Action> {
 impl Core {
     #[inline(always)]
     fn scoreboard(&self, slot: u8) -> usize {
-        if slot < 16 {
-            ((self.window + u32::from(slot)) & 63) as usize
-        } else {
-            usize::from(slot).min(timing::SLOTS - 1)
-        }
+        if slot < 16 { ((self.window + u32::from(slot)) & 63) as usize } else { usize::from(slot) }
     }
 
     /// Executes a [`Single`].

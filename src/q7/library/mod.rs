@@ -43,3 +43,19 @@ pub(crate) fn half(bytes: &[u8], at: usize) -> u16 {
 pub(crate) fn double(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) | u64::from(word(bytes, at.saturating_add(4))) << 32
 }
+
+/// Assembles and prelinks the source of a library into the image that device memory holds.
+///
+/// # Errors
+/// What the assembler and the prelinker raise.
+pub fn stage(
+    name: &str,
+    source: &str,
+    generation: crate::isa::Generation,
+) -> crate::error::Result<Vec<u8>> {
+    let options = super::asm::Options::default();
+    let assembly = super::asm::assemble(name, source, &options)?;
+    let file = super::asm::link::library(&assembly, options.text_base, options.data_base)?;
+    let bounds = if generation == crate::isa::Generation::V2 { Bounds::V2 } else { Bounds::V3 };
+    Ok(prelink(&file, &bounds)?.image)
+}

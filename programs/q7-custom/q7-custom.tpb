@@ -1,0 +1,22 @@
+# A custom operation on the Q7 cores: two tensors and an integer argument in a HEADER and three
+# PAYLOADs (v2). Its library is programs/q7/custom_add.s: out = in + k.
+
+.generation v2
+.tensor x sbuf int32[40, 32] at 0x0   = npy("data/x.npy")
+.tensor y sbuf int32[40, 32] at 0x200
+.tensor k hbm int32[1] at 0x1000000000 = [-7]
+.tensor image hbm uint8[4096] = q7("../q7/custom_add.s")
+
+.stream POOL
+  MODIFY_POOL_CONFIG modify_op=LOAD_LIB core_mask=0xff soc_addr=image library_index=1
+  # HEADER: function 1, three payloads
+  .word64 "85100000000000000000000003000103000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000"
+  # output tensor: SBUF 0x200, 40 partitions of 32 elements
+  .word64 "86100000000000000000000000000001010208000000000000000000000000000000000000000000000200000005000028000000200000000000000000000000"
+  # input tensor: SBUF 0x0
+  .word64 "86100000000000000000000000000001010208000000000000000000000000000000000000000000000000000005000028000000200000000000000000000000"
+  # k: one element in HBM
+  .word64 "86100000000000000000000000000001020208000000000000000000000000000000000000000000000000001000000001000000000000000000000000000000"
+  MODIFY_POOL_CONFIG modify_op=UNLOAD_LIB core_mask=0xff library_index=1
+
+.check y npy("data/y.npy")

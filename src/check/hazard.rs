@@ -1,0 +1,122 @@
+//! The reports of hazards of events and semaphores, and remarks about what has no effect.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::guarantee::Hazard;
+use super::log::{Effect, Got, Log};
+use crate::error::{Error, Location};
+use crate::sync::{Compare, SyncId, SyncState};
+
+/// `ACT pc 3 (file:12): text` of a place.
+fn line(at: &Location) -> String {
+    let source = at.source.as_ref().map(|s| format!(" ({s})")).unwrap_or_default();
+    let text = at.disassembly.as_deref().unwrap_or("");
+    format!("{}{source}: {text}", name(at))
+}
+
+fn name(at: &Location) -> String {
+    let stream = at.stream.as_deref().unwrap_or("?");
+    match at.pc {
+        Some(pc) if !stream.starts_with("queue") => format!("{stream} pc {pc}"),
+        _ => format!("{stream} {}", at.disassembly.as_deref().unwrap_or("")).trim_end().to_string(),
+    }
+}
+
+/// The error that tells of `hazard`; `place` finds a stream's word.
+pub fn report(hazard: &Hazard, place: impl Fn((usize, u32)) -> Location) -> Error {
+    let (text, help, at) = match *hazard {
+        Hazard::LostSignal { id, setter, earlier } => {
+            let (s, e) = (place(setter), place(earlier));
+            (
+                format!(
+                    "{id} can be set again before its signal is consumed: one signal is lost\n  set by:       {}\n  set again by: {}",
+                    line(&e),
+                    line(&s)
+                ),
+                format!("{} needs to wait until {id} is consumed", name(&s)),
+                s,
+            )
+        }
+        Hazard::TwoConsumers { id, waits } => {
+            let (a, b) = (place(waits[0]), place(waits[1]));
+            (
+                format!(
+                    "two streams consume {id} and nothing orders them: either can take the other's signal\n  {}\n  {}",
+                    line(&a),
+                    line(&b)
+                ),
+                "give each consumer an event of its own".into(),
+                b,
+            )
+        }
+        Hazard::Overshoot { id, wait, operand, possible } => {
+            let at = place(wait);
+            (
+                format!(
+                    "{id} can pass {operand} before this wait looks at it: it can be {possible} by then"
+                ),
+                format!("wait for {id}>={operand}, or hold the further updates back"),
+                at,
+            )
+        }
+        Hazard::Wrap { id, by } => (
+            format!("{id} passes the end of its range and wraps"),
+            "reset the semaphore, or count less".into(),
+            place(by),
+        ),
+        Hazard::Sequencer { earlier, later } => {
+            let (e, l) = (place(earlier), place(later));
+            (
+                format!(
+                    "{} touches what the data path of its engine may still use\n  used by: {}",
+                    name(&l),
+                    line(&e)
+                ),
+                "sequencer instructions do not wait for the data path: put a DRAIN before this one"
+                    .into(),
+                l,
+            )
+        }
+    };
+    Error::undefined(hazard.class(), text).help(help).or_at(&Location { cycle: None, ..at })
+}
+
+/// Things that are allowed and may still be mistakes: waits that cannot fail, updates that nobody
+/// looks at, and semaphores that are not zero at the end.
+pub fn remarks(
+    log: &Log,
+    sync: &SyncState,
+    place: impl Fn((usize, u32)) -> Location,
+) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut looked: BTreeSet<SyncId> = BTreeSet::new();
+    let mut seen: BTreeSet<(usize, u32)> = BTreeSet::new();
+    for a in &log.acquires {
+        match a.got {
+            Got::Semaphore(i, compare, operand) => {
+                looked.insert(SyncId::Semaphore(i));
+                let idle = matches!((compare, operand), (Compare::Ge, 0) | (Compare::Le, u32::MAX));
+                if idle && seen.insert((a.stream, a.pc)) {
+                    out.push(format!("{}: its wait always holds", name(&place((a.stream, a.pc)))));
+                }
+            }
+            Got::Event { event, .. } => {
+                looked.insert(SyncId::Event(event));
+            }
+            Got::Job(..) | Got::Own(_) => {}
+        }
+    }
+    let mut unread: BTreeMap<SyncId, (usize, u32)> = BTreeMap::new();
+    for c in log.changes.iter().filter(|c| c.effect != Effect::Clear && !looked.contains(&c.id)) {
+        unread.entry(c.id).or_insert((c.stream, c.pc));
+    }
+    if !log.polled {
+        for (id, at) in unread {
+            out.push(format!("{}: updates {id}, which nobody waits for", name(&place(at))));
+        }
+    }
+    for (id, value) in sync.non_zero() {
+        out.push(format!("{id} is {value} at the end"));
+    }
+    out
+}

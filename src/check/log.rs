@@ -1,0 +1,184 @@
+//! What the analysis of all schedules needs from one run: waits, updates, DMA jobs and works, each
+//! with its place in its stream.
+//!
+//! A place is the number of the instruction in its stream, from 0 (of the job, for a DMA queue).
+//! Updates of one [`Lane`] of a stream become visible in program order; those of different lanes
+//! may overtake each other.
+
+use std::sync::Arc;
+
+use crate::engine::Work;
+use crate::sync::{Compare, SyncId};
+
+/// Entries after which a log gives up: its memory would grow without bound.
+const MOST_ENTRIES: usize = 4 << 20;
+
+/// In-order sources of updates within a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Lane {
+    /// The sequencer, at the end of a control instruction.
+    Sequencer,
+    /// The sequencer, within a control instruction (register windows, range clears).
+    Immediate,
+    /// The data path when sources are read.
+    Reads,
+    /// The data path, or a DMA queue, when results are there.
+    Results,
+}
+
+/// What a stream took over at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Got {
+    /// A semaphore compare held.
+    Semaphore(u16, Compare, u32),
+    /// An event had the awaited state; `consumed` if the wait inverted it.
+    Event {
+        /// Which event.
+        event: u16,
+        /// The awaited state.
+        set: bool,
+        /// Whether the wait inverted it.
+        consumed: bool,
+    },
+    /// A DMA queue begins the job that this instruction rang for: stream and place.
+    Job(usize, u32),
+    /// The stream knows its own works up to this number to be complete.
+    Own(u32),
+}
+
+/// Something that a stream learns from.
+#[derive(Clone, Copy, Debug)]
+pub struct Acquire {
+    /// Who.
+    pub stream: usize,
+    /// Where in the stream.
+    pub place: u32,
+    /// Word, or block.
+    pub pc: u32,
+    /// Position among all entries of the run.
+    pub order: u64,
+    /// What.
+    pub got: Got,
+}
+
+/// What an update did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Added so much.
+    Add(u32),
+    /// Any other change of a semaphore.
+    Other,
+    /// Set an event.
+    Set,
+    /// Cleared an event.
+    Clear,
+}
+
+/// An update that became visible.
+#[derive(Clone, Copy, Debug)]
+pub struct Change {
+    /// Who.
+    pub stream: usize,
+    /// Where in the stream.
+    pub place: u32,
+    /// By which way.
+    pub lane: Lane,
+    /// Word, or block.
+    pub pc: u32,
+    /// Position among all entries of the run.
+    pub order: u64,
+    /// Of which event or semaphore.
+    pub id: SyncId,
+    /// What.
+    pub effect: Effect,
+    /// Whether it passed the end of the range.
+    pub wrapped: bool,
+}
+
+/// A work that started.
+#[derive(Clone)]
+pub struct Started {
+    /// Who.
+    pub stream: usize,
+    /// Number of the work in its stream, from 1.
+    pub work: u32,
+    /// Word, or block.
+    pub pc: u32,
+    /// When.
+    pub tick: u64,
+    /// Its accesses.
+    pub footprint: Arc<Work>,
+}
+
+/// The log of one run.
+#[derive(Default)]
+pub struct Log {
+    /// In the order of the run.
+    pub acquires: Vec<Acquire>,
+    /// In the order of the run.
+    pub changes: Vec<Change>,
+    /// In the order of simulated starts.
+    pub works: Vec<Started>,
+    /// For each stream, the place of each of its works.
+    pub places: Vec<Vec<u32>>,
+    /// Whether an instruction looked at an event or semaphore without waiting for it.
+    pub polled: bool,
+    order: u64,
+    full: bool,
+}
+
+impl Log {
+    /// An empty log of `streams` streams.
+    pub fn new(streams: usize) -> Self {
+        Log { places: vec![Vec::new(); streams], ..Log::default() }
+    }
+
+    /// Whether the run was too long to be logged as a whole.
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+
+    fn next(&mut self) -> Option<u64> {
+        let entries = self.acquires.len() + self.changes.len() + self.works.len();
+        if self.full || entries >= MOST_ENTRIES {
+            self.full = true;
+            return None;
+        }
+        self.order += 1;
+        Some(self.order)
+    }
+
+    /// `stream` learns from `got`.
+    pub fn acquire(&mut self, stream: usize, place: u32, pc: u32, got: Got) {
+        if let Some(order) = self.next() {
+            self.acquires.push(Acquire { stream, place, pc, order, got });
+        }
+    }
+
+    /// An update is visible; its `order` is filled in.
+    pub fn change(&mut self, mut change: Change) {
+        if let Some(order) = self.next() {
+            change.order = order;
+            self.changes.push(change);
+        }
+    }
+
+    /// The next work of `stream` belongs to `place`.
+    pub fn numbered(&mut self, stream: usize, place: u32) {
+        if !self.full {
+            self.places[stream].push(place);
+        }
+    }
+
+    /// A work starts.
+    pub fn started(&mut self, started: Started) {
+        if self.next().is_some() {
+            self.works.push(started);
+        }
+    }
+
+    /// Works of `stream` up to and including `place`.
+    pub fn works_until(&self, stream: usize, place: u32) -> u32 {
+        self.places[stream].partition_point(|p| *p <= place) as u32
+    }
+}
