@@ -1068,6 +1068,10 @@ impl Machine {
                 *r = *value;
             }
         }
+        if let (Some(cycles), true) = (outcome.cores, self.options.recorder.is_some()) {
+            let record = Record::Cores { tick: now, pc: p.pc as u32, index: p.index, cycles };
+            self.record(&record);
+        }
         if let Some(text) = outcome.notice {
             self.note(s, p.pc, text);
         }
