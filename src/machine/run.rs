@@ -1068,6 +1068,10 @@ impl Machine {
                 *r = *value;
             }
         }
+        if let (Some(cycles), true) = (outcome.cores, self.options.recorder.is_some()) {
+            let record = Record::Cores { tick: now, pc: p.pc as u32, index: p.index, cycles };
+            self.record(&record);
+        }
         if let Some(text) = outcome.notice {
             self.note(s, p.pc, text);
         }
@@ -1084,6 +1088,7 @@ impl Machine {
         let busy_until = from + c.work * period;
         self.ports.occupy(s, &p.work, busy_until);
         let latency = self.config.engine(engine).read_latency_cycles * period;
+        let forward = self.config.engine(engine).forward_cycles * period;
         let stream = &mut self.streams[s];
         let reads_done = (busy_until + latency).max(stream.last_reads);
         // results appear in program order
@@ -1102,7 +1107,8 @@ impl Machine {
         }
         stream.last_end = end;
         stream.last_reads = reads_done;
-        stream.in_flight.push(InFlight { end, work: Arc::clone(&p.work) });
+        let forwarded = (busy_until + forward).min(end);
+        stream.in_flight.push(InFlight { end, forwarded, work: Arc::clone(&p.work) });
         let waiting = stream.blocked == Blocked::Queue;
         if waiting {
             stream.blocked = Blocked::No;
