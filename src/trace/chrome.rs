@@ -145,17 +145,17 @@ impl ChromeTrace {
                 "bytes_read":i.bytes[0],"bytes_written":i.bytes[1],"flops":i.flops,
                 "waited":waited,"stall":i.stall.map(cause_name)}});
         self.event(&event);
-        if let Some((id, Some(by))) = i.waited {
-            if let Some((tick, ())) = self.updates.find(id, by, i.granted) {
-                self.flows += 1;
-                let (flow, from) = (self.flows, usize::from(by.0) * LANES);
-                let start = json!({"ph":"s","pid":PROCESS,"tid":from,"id":flow,
-                    "cat":"sync","name":"releases","ts":self.us(tick)});
-                self.event(&start);
-                let end = json!({"ph":"f","bp":"e","pid":PROCESS,"tid":tid,"id":flow,
-                    "cat":"sync","name":"releases","ts":self.us(i.start)});
-                self.event(&end);
-            }
+        if let Some((id, Some(by))) = i.waited
+            && let Some((tick, ())) = self.updates.find(id, by, i.granted)
+        {
+            self.flows += 1;
+            let (flow, from) = (self.flows, usize::from(by.0) * LANES);
+            let start = json!({"ph":"s","pid":PROCESS,"tid":from,"id":flow,
+                "cat":"sync","name":"releases","ts":self.us(tick)});
+            self.event(&start);
+            let end = json!({"ph":"f","bp":"e","pid":PROCESS,"tid":tid,"id":flow,
+                "cat":"sync","name":"releases","ts":self.us(i.start)});
+            self.event(&end);
         }
         if i.stream == 0 {
             let mut points = Vec::new();

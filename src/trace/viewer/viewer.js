@@ -106,7 +106,7 @@ function releaseTick(r) {
   }
   return null;
 }
-const producer = r => rowOf(T.I.by[r], T.I.byIndex[r]);
+const producer = r => { const p = rowOf(T.I.by[r], T.I.byIndex[r]); return p === r ? -1 : p; };
 function consumers(r) {
   const {I} = T, s = I.stream[r], x = I.index[r], out = [];
   for (let i = 0; i < I.n && out.length < 200; i++) if (I.by[i] === s && I.byIndex[i] === x && i !== r) out.push(i);
@@ -659,10 +659,10 @@ const state = window.tpbemu = {ready: false, frames: 0, drawMs: 0, loadMs: 0};
       get matches() { return matches.length; },
       get links() { return links.length; },
       get box() { return box; },
-      row: r => ({stream: streams[T.I.stream[r]], pc: T.I.pc[r], index: T.I.index[r], start: T.I.start[r], name: nameOf(T.I.stream[r], T.I.pc[r])[0]}),
+      row: r => ({stream: streams[T.I.stream[r]], pc: T.I.pc[r], index: T.I.index[r], start: T.I.start[r], dur: T.I.dur[r], name: nameOf(T.I.stream[r], T.I.pc[r])[0]}),
       place: r => { const t = trackOf(r); return {x: X(T.I.start[r] + T.I.dur[r] / 2), y: yOf(t) + t.h / 2}; },
       find: accept => { for (let r = 0; r < T.I.n; r++) if (accept(r, T.I)) return r; return -1; },
-      statistics, setView,
+      statistics, setView, producer,
       totals: () => streams.map((_, s) => {
         const x = statistics(-1, META.end + 1e9).find(k => k.s === s);
         return x ? {stream: streams[s], busy: x.busy, stalls: x.stalls} : null;
