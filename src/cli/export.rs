@@ -54,6 +54,7 @@ impl Filter {
             Record::Transfer(t) => (t.stream, t.queued, t.end),
             Record::Sync(s) => (s.by.0, s.tick, s.tick),
             Record::Note { tick, stream, .. } => (*stream, *tick, *tick),
+            Record::Cores { tick, .. } => (crate::isa::Engine::Pool as u16, *tick, *tick),
         };
         self.streams.get(usize::from(stream)) == Some(&true) && to >= self.from && from <= self.to
     }

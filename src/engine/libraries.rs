@@ -171,7 +171,11 @@ pub fn library_work(words: Vec<[u8; 64]>, config: &MachineConfig) -> Work {
         } else {
             cluster.dispatch(&words[0], &mut bus)?
         };
-        Ok(Outcome { cycles: Some(report.cycles), ..Outcome::default() })
+        Ok(Outcome {
+            cycles: Some(report.cycles),
+            cores: Some(report.core_cycles),
+            ..Outcome::default()
+        })
     });
     work.with_outcome().unjudged()
 }

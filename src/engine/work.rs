@@ -200,6 +200,8 @@ pub struct Outcome {
     pub registers: SmallVec<[(u8, u32); 4]>,
     /// Duration in cycles of the engine, where only running it can tell.
     pub cycles: Option<u64>,
+    /// Cycles of each Q7 core, where library code ran.
+    pub cores: Option<[u64; 8]>,
     /// A condition the hardware reports without stopping (floating-point error code, notification).
     pub notice: Option<String>,
 }

@@ -59,6 +59,9 @@ pub struct EngineConfig {
     pub fixed_cycles: u64,
     /// Cycles between the work of one instruction and the start of the next.
     pub gap_cycles: u64,
+    /// Cycles from the end of the work until a later instruction of the same engine can read the
+    /// results.
+    pub forward_cycles: u64,
     /// Cycles from the start until the first sources are read and read-done may fire; the reads
     /// are done this long after the work ended.
     pub read_latency_cycles: u64,
@@ -297,10 +300,12 @@ pub struct DmaConfig {
     pub dge_load_start_ps: u64,
     /// From the end of the issue of a DMA instruction to the first byte of a store, ps.
     pub dge_store_start_ps: u64,
-    /// Each further engine of a load starts this much later, ps.
-    pub load_skew_ps: u64,
-    /// Each further engine of a store starts this much later, ps.
-    pub store_skew_ps: u64,
+    /// Each further engine of a load by an instruction starts this much later, ps.
+    pub dge_load_skew_ps: u64,
+    /// Each further engine of a store by an instruction starts this much later, ps.
+    pub dge_store_skew_ps: u64,
+    /// Each further engine of a copy by a ring starts this much later, ps.
+    pub ring_skew_ps: u64,
     /// Largest transfer of one descriptor, bytes.
     pub max_descriptor_bytes: u64,
 }
@@ -312,6 +317,15 @@ impl DmaConfig {
             self.swdge_issue_ps * descriptors.div_ceil(self.swdge_rows).max(1)
         } else {
             self.dge_issue_ps
+        }
+    }
+
+    /// From the start of one engine of a copy to the start of the next, ps.
+    pub fn skew_ps(&self, load: bool, by_instruction: bool) -> u64 {
+        match (load, by_instruction) {
+            (_, false) => self.ring_skew_ps,
+            (true, true) => self.dge_load_skew_ps,
+            (false, true) => self.dge_store_skew_ps,
         }
     }
 

@@ -400,24 +400,25 @@ impl DmaEngines {
     }
 
     /// Occupies engines for `transfer` from `from` on; returns (first byte, last byte) in ticks.
-    /// The n-th engine cannot start earlier than n skews after `ready`, when the job was.
+    /// The n-th engine cannot start earlier than n skews after the job was ready; `after` is
+    /// that time in ticks and the skew in ps.
     pub fn run(
         &mut self,
         transfer: &Transfer,
-        (from, ready): (u64, u64),
+        from: u64,
+        after: (u64, u64),
         config: &DmaConfig,
         time: &Timebase,
     ) -> (u64, u64) {
         let share = u64::from(self.share(transfer.partitions, config));
         let rate = if transfer.load { config.load_bytes_per_us } else { config.store_bytes_per_us };
-        let skew = if transfer.load { config.load_skew_ps } else { config.store_skew_ps };
         let piece = time.transfer(transfer.bytes.div_ceil(share), rate)
             + time.from_ps(config.descriptor_ps * transfer.descriptors.div_ceil(share));
         let mut idle: Vec<usize> = (0..self.free_at.len()).collect();
         idle.sort_by_key(|&e| (self.free_at[e].max(from), e));
         let (mut first, mut last) = (u64::MAX, from);
         for (n, &e) in idle.iter().take(share as usize).enumerate() {
-            let skewed = ready + time.from_ps(skew * n as u64);
+            let skewed = after.0 + time.from_ps(after.1 * n as u64);
             let start = self.free_at[e].max(from).max(skewed);
             self.free_at[e] = start + piece;
             first = first.min(start);

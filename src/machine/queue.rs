@@ -155,8 +155,9 @@ impl Machine {
             return Ok(());
         }
         let transfer = self.transfer(&job, i);
-        let when = (self.now, self.queues[q].ready);
-        let (first, last) = self.dma.run(&transfer, when, &self.config.dma, &self.time);
+        let skew = self.config.dma.skew_ps(transfer.load, matches!(job, Job::Request(_)));
+        let after = (self.queues[q].ready, skew);
+        let (first, last) = self.dma.run(&transfer, self.now, after, &self.config.dma, &self.time);
         let engines = self.dma.share(transfer.partitions, &self.config.dma);
         self.queues[q].started += 1;
         self.queues[q].next += 1;

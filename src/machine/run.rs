@@ -1068,6 +1068,10 @@ impl Machine {
                 *r = *value;
             }
         }
+        if let (Some(cycles), true) = (outcome.cores, self.options.recorder.is_some()) {
+            let record = Record::Cores { tick: now, pc: p.pc as u32, index: p.index, cycles };
+            self.record(&record);
+        }
         if let Some(text) = outcome.notice {
             self.note(s, p.pc, text);
         }
@@ -1084,6 +1088,7 @@ impl Machine {
         let busy_until = from + c.work * period;
         self.ports.occupy(s, &p.work, busy_until);
         let latency = self.config.engine(engine).read_latency_cycles * period;
+        let forward = self.config.engine(engine).forward_cycles * period;
         let stream = &mut self.streams[s];
         let reads_done = (busy_until + latency).max(stream.last_reads);
         // results appear in program order
@@ -1102,7 +1107,8 @@ impl Machine {
         }
         stream.last_end = end;
         stream.last_reads = reads_done;
-        stream.in_flight.push(InFlight { end, work: Arc::clone(&p.work) });
+        let forwarded = (busy_until + forward).min(end);
+        stream.in_flight.push(InFlight { end, forwarded, work: Arc::clone(&p.work) });
         let waiting = stream.blocked == Blocked::Queue;
         if waiting {
             stream.blocked = Blocked::No;
@@ -1267,7 +1273,9 @@ impl Machine {
         let image = Arc::clone(&self.image);
         let control = |s: usize, pc: u32| {
             let word = image.words.get(s).map(|words| words.get(pc as usize));
-            word.is_some_and(|w| w.is_none_or(|w| !matches!(w.kind, Kind::Data(_))))
+            word.is_some_and(|w| {
+                w.is_none_or(|w| !matches!(w.kind, Kind::Data(_) | Kind::Refuse(_)))
+            })
         };
         let mut hazards = Vec::new();
         for finding in guarantees.races(control) {
@@ -1293,6 +1301,11 @@ impl Machine {
         let remarks = crate::check::hazard::remarks(&log, &self.sync, |(s, pc)| {
             self.location(s, pc as usize)
         });
+        let limits = guarantees
+            .unproven()
+            .iter()
+            .map(|u| crate::check::hazard::limit(u, |(s, pc)| self.location(s, pc as usize)));
+        let remarks: Vec<String> = remarks.into_iter().chain(limits).collect();
         let remarks: Vec<String> = remarks.iter().map(|r| self.with_names(r)).collect();
         for remark in &remarks {
             tracing::info!("{remark}");

@@ -67,8 +67,10 @@ pub struct Pending {
 
 /// A started work whose results may not be there yet.
 pub struct InFlight {
-    /// When its results are observed.
+    /// When its results are observed by others.
     pub end: u64,
+    /// When a later instruction of the same engine can read its results.
+    pub forwarded: u64,
     /// Its footprint.
     pub work: Arc<Work>,
 }
@@ -168,7 +170,7 @@ impl Stream {
     pub fn hazard_free(&self, work: &Work, from: u64) -> u64 {
         let mut start = from;
         for old in &self.in_flight {
-            if old.end <= start {
+            if old.forwarded <= start {
                 continue;
             }
             let reads_result = work.accesses.iter().any(|a| {
@@ -180,7 +182,7 @@ impl Stream {
                         .any(|w| w.kind.writes() && w.region.overlaps(&a.region))
             });
             if reads_result {
-                start = old.end;
+                start = old.forwarded;
             }
         }
         start

@@ -43,7 +43,7 @@ impl Attribution {
                     *free = t.end;
                 }
             }
-            Record::Sync(_) | Record::Note { .. } => {}
+            Record::Sync(_) | Record::Cores { .. } | Record::Note { .. } => {}
         }
     }
 

@@ -34,7 +34,11 @@ pub struct ChromeTrace {
     named: HashSet<usize>,
     dma: DmaActivity,
     pe: PeUse,
+    cores: [bool; 8],
 }
+
+/// Track of core 0, behind those of the streams.
+const CORE_TRACKS: usize = 1 << 20;
 
 impl ChromeTrace {
     /// Starts the file.
@@ -51,6 +55,7 @@ impl ChromeTrace {
             named: HashSet::new(),
             dma: DmaActivity::default(),
             pe: PeUse::new(window, peak),
+            cores: [false; 8],
             context,
         };
         trace.out.put(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
@@ -105,6 +110,25 @@ impl ChromeTrace {
         let event = json!({"ph":"C","pid":PROCESS,"name":name,"ts":self.us(tick),
             "args":{"value":value}});
         self.event(&event);
+    }
+
+    /// One track for each Q7 core that ever ran library code.
+    fn cores(&mut self, tick: u64, pc: u32, index: u64, cycles: &[u64; 8]) {
+        let pool = crate::isa::Engine::Pool as u16;
+        let (name, text, _) = (self.context.names)(pool, pc);
+        let period = self.context.period(pool);
+        for (core, &n) in cycles.iter().enumerate().filter(|(_, n)| **n > 0) {
+            let tid = CORE_TRACKS + core;
+            if !std::mem::replace(&mut self.cores[core], true) {
+                let named = json!({"ph":"M","pid":PROCESS,"tid":tid,"name":"thread_name",
+                    "args":{"name":format!("Q7 core {core}")}});
+                self.event(&named);
+            }
+            let event = json!({"ph":"X","pid":PROCESS,"tid":tid,"cat":"q7","name":name,
+                "ts":self.us(tick),"dur":self.us(n * period),
+                "args":{"pc":pc,"execution":index,"instruction":text,"cycles":n}});
+            self.event(&event);
+        }
     }
 
     fn spans(&mut self, record: &Record) {
@@ -192,6 +216,7 @@ impl Recorder for ChromeTrace {
                     self.counter("active DMAs", p.tick, json!(p.active));
                 }
             }
+            Record::Cores { tick, pc, index, cycles } => self.cores(*tick, *pc, *index, cycles),
             Record::Note { tick, stream, pc, text } => {
                 let event = json!({"ph":"i","s":"t","pid":PROCESS,
                     "tid":usize::from(*stream) * LANES,

@@ -235,6 +235,8 @@ impl Recorder for HtmlTrace {
             Record::Inst(i) => self.instruction(i),
             Record::Transfer(t) => self.transfer(t),
             Record::Sync(s) => self.update(s),
+            // the cores have no rows in the viewer yet; POOL's instruction shows their work
+            Record::Cores { .. } => {}
             Record::Note { tick, stream, text, .. } => {
                 if self.notes.len() < NOTES {
                     self.notes.push((*tick, *stream, text.clone()));

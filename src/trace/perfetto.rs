@@ -39,6 +39,9 @@ const SLICE_END: u64 = 2;
 const INSTANT: u64 = 3;
 const COUNTER: u64 = 4;
 
+/// Stream of the engine whose cores run library code.
+const POOL: u16 = crate::isa::Engine::Pool as u16;
+
 /// Tracks of an engine: group, data path, waiting, sequencer, updates, then what overlaps in the
 /// data path.
 const LANES: u64 = 64;
@@ -394,6 +397,16 @@ impl Recorder for PerfettoTrace {
                 let engine = usize::from(s.by.0) < self.context.engines();
                 let from = lane(s.by.0, if engine { 4 } else { 1 });
                 self.instant(from, s.tick, &name, Some(flow));
+            }
+            Record::Cores { tick, cycles, .. } => {
+                for (core, n) in cycles.iter().enumerate().filter(|(_, n)| **n > 0) {
+                    self.instant(
+                        lane(POOL, 1),
+                        *tick,
+                        &format!("Q7 core {core}: {n} cycles"),
+                        None,
+                    );
+                }
             }
             Record::Note { tick, stream, text, .. } => {
                 self.instant(lane(*stream, 1), *tick, text, None);

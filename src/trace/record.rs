@@ -41,7 +41,7 @@ pub enum StallCause {
 }
 
 /// One executed instruction.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct InstRecord {
     /// Stream index.
     pub stream: u16,
@@ -80,7 +80,7 @@ pub struct InstRecord {
 }
 
 /// One change of an event or semaphore.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SyncRecord {
     /// When it was visible.
     pub tick: u64,
@@ -93,7 +93,7 @@ pub struct SyncRecord {
 }
 
 /// One DMA transfer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TransferRecord {
     /// Stream index of the queue.
     pub stream: u16,
@@ -120,7 +120,7 @@ pub struct TransferRecord {
 }
 
 /// One thing that happened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Record {
     /// An instruction has been executed (emitted when all its times are known).
@@ -129,6 +129,17 @@ pub enum Record {
     Sync(SyncRecord),
     /// A DMA transfer has been executed.
     Transfer(TransferRecord),
+    /// The Q7 cores of POOL ran library code for an instruction.
+    Cores {
+        /// When they started.
+        tick: u64,
+        /// Word in POOL's stream.
+        pc: u32,
+        /// Execution in POOL's stream.
+        index: u64,
+        /// Cycles of each core; 0 for a core that did not take part.
+        cycles: [u64; 8],
+    },
     /// Something worth telling: notification, lost signal, wrapped semaphore.
     Note {
         /// When.

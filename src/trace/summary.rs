@@ -173,7 +173,7 @@ impl SummaryBuilder {
         match record {
             Record::Inst(i) => self.instruction(i),
             Record::Transfer(t) => self.transfer(t),
-            Record::Sync(_) | Record::Note { .. } => {}
+            Record::Sync(_) | Record::Cores { .. } | Record::Note { .. } => {}
         }
     }
 
