@@ -199,9 +199,9 @@ def main():
         page.key("Escape")
         page.key("0")
 
-        row = page.js("tpbemu.find((r, I) => I.sync[r] !== 65535 && I.by[r] !== 65535 && (I.flags[r] & 1) && I.dur[r] > 1)")
+        row = page.js("tpbemu.find((r, I) => I.sync[r] !== 65535 && I.by[r] !== 65535 && (I.flags[r] & 1) && I.dur[r] > 1 && tpbemu.producer(r) >= 0)")
         if row >= 0:
-            page.js(f"(() => {{ const {{start}} = tpbemu.row({row}); tpbemu.setView(start - 500, start + 1000); }})()")
+            page.js(f"(() => {{ const {{start, dur}} = tpbemu.row({row}); tpbemu.setView(start - dur - 500, start + 2 * dur + 1000); }})()")
             time.sleep(0.2)
             at = page.js(f"tpbemu.place({row})")
             page.click(canvas[0] + at["x"], canvas[1] + at["y"])

@@ -92,13 +92,13 @@ pub struct RunArgs {
 /// What the loaders raise.
 pub fn load(path: &Path, generation: Option<Generation>) -> Result<Program> {
     let options = LoadOptions { generation, v1_events8: false };
-    if path.is_dir() {
-        if let Some(name) = path.canonicalize().ok().as_deref().and_then(Path::file_name) {
-            for extension in ["tpb", "tpbc"] {
-                let inner = path.join(name).with_extension(extension);
-                if inner.is_file() {
-                    return Program::load(&inner, options);
-                }
+    if path.is_dir()
+        && let Some(name) = path.canonicalize().ok().as_deref().and_then(Path::file_name)
+    {
+        for extension in ["tpb", "tpbc"] {
+            let inner = path.join(name).with_extension(extension);
+            if inner.is_file() {
+                return Program::load(&inner, options);
             }
         }
     }

@@ -77,3 +77,24 @@ impl Attribution {
         *until = at.max(*until);
     }
 }
+
+/// Chooses a track for each slice of a stream, where slices may overlap: the PE loads weights while
+/// it multiplies.
+#[derive(Clone, Debug, Default)]
+pub struct Lanes {
+    // end of the last slice of each lane, by stream
+    ends: std::collections::HashMap<u16, Vec<u64>>,
+}
+
+impl Lanes {
+    /// The first lane of `stream` that is free at `start`; the slice takes it until `end`.
+    pub fn place(&mut self, stream: u16, start: u64, end: u64) -> usize {
+        let ends = self.ends.entry(stream).or_default();
+        let lane = ends.iter().position(|e| *e <= start).unwrap_or(ends.len());
+        match ends.get_mut(lane) {
+            Some(e) => *e = end,
+            None => ends.push(end),
+        }
+        lane
+    }
+}

@@ -5,9 +5,11 @@
 //! Times are microseconds of simulated time; the arguments have the exact ticks. The file is
 //! written as the run goes on.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
-use super::attribution::Attribution;
+use super::attribution::{Attribution, Lanes};
 use super::counters::{DmaActivity, PeUse};
 use super::export::{Context, Ending, Exporter, Output, cause_name};
 use super::record::{InstRecord, Record, Recorder};
@@ -15,8 +17,10 @@ use super::updates::Updates;
 use crate::error::Result;
 
 const PROCESS: u32 = 1;
-/// Tracks of a stream: data path, waiting, sequencer.
-const LANES: usize = 3;
+/// Tracks of a stream: data path, waiting, sequencer, then what overlaps in the data path.
+const LANES: usize = 16;
+/// First track of what overlaps.
+const OVERLAPPED: usize = 3;
 
 /// Writes the trace.
 pub struct ChromeTrace {
@@ -26,6 +30,8 @@ pub struct ChromeTrace {
     flows: u64,
     updates: Updates<()>,
     attribution: Attribution,
+    lanes: Lanes,
+    named: HashSet<usize>,
     dma: DmaActivity,
     pe: PeUse,
     cores: [bool; 8],
@@ -45,6 +51,8 @@ impl ChromeTrace {
             flows: 0,
             updates: Updates::default(),
             attribution: Attribution::new(context.header.streams.len()),
+            lanes: Lanes::default(),
+            named: HashSet::new(),
             dma: DmaActivity::default(),
             pe: PeUse::new(window, peak),
             cores: [false; 8],
@@ -73,6 +81,25 @@ impl ChromeTrace {
         self.first = false;
         self.out.put(separator.as_bytes());
         self.out.put(value.to_string().as_bytes());
+    }
+
+    /// The track of a slice in the data path of `stream`, or in a queue.
+    fn place(&mut self, stream: u16, start: u64, end: u64) -> usize {
+        let lane = self.lanes.place(stream, start, end);
+        let tid = usize::from(stream) * LANES;
+        if lane == 0 {
+            return tid;
+        }
+        // more at once than there are tracks would be drawn over each other
+        let tid = tid + (OVERLAPPED + lane - 1).min(LANES - 1);
+        if self.named.insert(tid) {
+            let name = format!("{} overlapped", self.context.stream(stream));
+            self.event(&json!({"ph":"M","pid":PROCESS,"tid":tid,"name":"thread_name",
+                "args":{"name":name}}));
+            self.event(&json!({"ph":"M","pid":PROCESS,"tid":tid,"name":"thread_sort_index",
+                "args":{"sort_index":tid}}));
+        }
+        tid
     }
 
     fn us(&self, tick: u64) -> f64 {
@@ -122,9 +149,12 @@ impl ChromeTrace {
     fn instruction(&mut self, i: &InstRecord) {
         let (name, text, source) = (self.context.names)(i.stream, i.pc);
         let period = self.context.period(i.stream);
-        let (lane, cat) = if i.data_path { (0, "data") } else { (2, "control") };
-        let tid = usize::from(i.stream) * LANES + lane;
         let until = i.busy_until.max(i.start);
+        let (tid, cat) = if i.data_path {
+            (self.place(i.stream, i.start, until), "data")
+        } else {
+            (usize::from(i.stream) * LANES + 2, "control")
+        };
         let waited = i.waited.map(|(id, by)| {
             let by = by.map(|(s, n)| format!(" released by {} #{n}", self.context.stream(s)));
             format!("{}{}", self.context.facts.sync_name(id), by.unwrap_or_default())
@@ -139,17 +169,17 @@ impl ChromeTrace {
                 "bytes_read":i.bytes[0],"bytes_written":i.bytes[1],"flops":i.flops,
                 "waited":waited,"stall":i.stall.map(cause_name)}});
         self.event(&event);
-        if let Some((id, Some(by))) = i.waited {
-            if let Some((tick, ())) = self.updates.find(id, by, i.granted) {
-                self.flows += 1;
-                let (flow, from) = (self.flows, usize::from(by.0) * LANES);
-                let start = json!({"ph":"s","pid":PROCESS,"tid":from,"id":flow,
-                    "cat":"sync","name":"releases","ts":self.us(tick)});
-                self.event(&start);
-                let end = json!({"ph":"f","bp":"e","pid":PROCESS,"tid":tid,"id":flow,
-                    "cat":"sync","name":"releases","ts":self.us(i.start)});
-                self.event(&end);
-            }
+        if let Some((id, Some(by))) = i.waited
+            && let Some((tick, ())) = self.updates.find(id, by, i.granted)
+        {
+            self.flows += 1;
+            let (flow, from) = (self.flows, usize::from(by.0) * LANES);
+            let start = json!({"ph":"s","pid":PROCESS,"tid":from,"id":flow,
+                "cat":"sync","name":"releases","ts":self.us(tick)});
+            self.event(&start);
+            let end = json!({"ph":"f","bp":"e","pid":PROCESS,"tid":tid,"id":flow,
+                "cat":"sync","name":"releases","ts":self.us(i.start)});
+            self.event(&end);
         }
         if i.stream == 0 {
             let mut points = Vec::new();
@@ -173,8 +203,9 @@ impl Recorder for ChromeTrace {
             }
             Record::Transfer(t) => {
                 let (name, text, source) = (self.context.names)(t.stream, t.block);
-                let event = json!({"ph":"X","pid":PROCESS,"tid":usize::from(t.stream) * LANES,
-                    "cat":"dma","name":name,"ts":self.us(t.start),"dur":self.us(t.end - t.start),
+                let tid = self.place(t.stream, t.start, t.end);
+                let event = json!({"ph":"X","pid":PROCESS,"tid":tid,"cat":"dma",
+                   "name":name,"ts":self.us(t.start),"dur":self.us(t.end - t.start),
                     "args":{"transfer":text,"source":source,"bytes":t.bytes,"engines":t.engines,
                         "start_tick":t.start,"end_tick":t.end,
                         "queued_us":self.us(t.queued),"load":t.load,"index":t.index}});

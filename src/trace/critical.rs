@@ -80,16 +80,16 @@ impl CriticalPath {
         // what it was held by after its issue came later than the end of its wait
         let released = i.waited.filter(|_| i.granted > i.head && i.start == i.issue);
         let mut path = None;
-        if let Some((id, Some(by))) = released {
-            if let Some((tick, Some((start, end, p)))) = self.updates.find(id, by, i.granted) {
-                path = Some(self.extend((usize::from(by.0), *start, *end, p), s, tick, i.start));
-            }
+        if let Some((id, Some(by))) = released
+            && let Some((tick, Some((start, end, p)))) = self.updates.find(id, by, i.granted)
+        {
+            path = Some(self.extend((usize::from(by.0), *start, *end, p), s, tick, i.start));
         }
-        let path = path.unwrap_or_else(|| self.from_predecessor(s, i.start));
+        let path = path.unwrap_or_else(|| self.after_predecessor(s, i.start));
         self.push(s, Node { index: i.index, start: i.start, end: i.end, path });
     }
 
-    fn from_predecessor(&self, s: usize, at: u64) -> Path {
+    fn after_predecessor(&self, s: usize, at: u64) -> Path {
         match self.recent[s].back() {
             Some(n) if n.start <= at => {
                 let mut path = n.path.clone();
@@ -115,7 +115,7 @@ impl CriticalPath {
                 let from = (usize::from(t.trigger.0), n.start, n.end, &n.path);
                 self.extend(from, s, t.queued, t.start)
             }
-            _ => self.from_predecessor(s, t.start),
+            _ => self.after_predecessor(s, t.start),
         };
         self.push(s, Node { index: t.index, start: t.start, end: t.end, path });
     }

@@ -58,11 +58,11 @@ impl Recorder for LinesTrace {
             Record::Transfer(t) => Some((t.stream, t.block)),
             _ => None,
         };
-        if let Some((stream, pc)) = at {
-            if self.named.insert((stream, pc)) {
-                let (name, text, source) = (self.context.names)(stream, pc);
-                self.line(&Line::Name { stream, pc, name, text, source });
-            }
+        if let Some((stream, pc)) = at
+            && self.named.insert((stream, pc))
+        {
+            let (name, text, source) = (self.context.names)(stream, pc);
+            self.line(&Line::Name { stream, pc, name, text, source });
         }
         self.line(record);
     }

@@ -5,9 +5,9 @@
 //! Arrows go from an update to the instruction it released. Times are whole nanoseconds; the
 //! arguments have the exact ticks.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::attribution::Attribution;
+use super::attribution::{Attribution, Lanes};
 use super::counters::{DmaActivity, DmaPoint, PeUse};
 use super::export::{Context, Ending, Exporter, Output, cause_name};
 use super::proto::Message;
@@ -42,16 +42,19 @@ const COUNTER: u64 = 4;
 /// Stream of the engine whose cores run library code.
 const POOL: u16 = crate::isa::Engine::Pool as u16;
 
-/// Tracks of an engine: group, data path, waiting, sequencer, updates.
-const LANES: u64 = 5;
+/// Tracks of an engine: group, data path, waiting, sequencer, updates, then what overlaps in the
+/// data path.
+const LANES: u64 = 64;
+/// First track of what overlaps.
+const OVERLAPPED: u64 = 5;
 const PROCESS: u64 = 1;
 const ACTIVE: u64 = 2;
 const THROUGHPUT: u64 = 3;
 const PE_USE: u64 = 4;
 const SYNC_GROUP: u64 = 5;
 const STREAMS: u64 = 1_000;
-const SEMAPHORES: u64 = 1_000_000;
-const EVENTS: u64 = 2_000_000;
+const SEMAPHORES: u64 = 10_000_000;
+const EVENTS: u64 = 20_000_000;
 
 /// Strings that the trace has defined already.
 #[derive(Default)]
@@ -93,6 +96,8 @@ pub struct PerfettoTrace {
     updates: Updates<u64>,
     seen: BTreeSet<SyncId>,
     attribution: Attribution,
+    lanes: Lanes,
+    named: HashSet<u64>,
     dma: DmaActivity,
     pe: PeUse,
 }
@@ -124,6 +129,8 @@ impl PerfettoTrace {
             updates: Updates::default(),
             seen: BTreeSet::new(),
             attribution: Attribution::new(context.header.streams.len()),
+            lanes: Lanes::default(),
+            named: HashSet::new(),
             dma: DmaActivity::default(),
             pe: PeUse::new(hz / 1_000_000, peak),
             context,
@@ -157,6 +164,23 @@ impl PerfettoTrace {
         self.counter_track(ACTIVE, PROCESS, "active DMAs", "", rank);
         self.counter_track(THROUGHPUT, PROCESS, "DMA throughput", "GB/s", rank + 1);
         self.counter_track(PE_USE, PROCESS, "PE utilisation", "%", rank + 2);
+    }
+
+    /// The track of a slice in the data path of `stream`, or in a queue.
+    fn place(&mut self, stream: u16, start: u64, end: u64) -> u64 {
+        let n = self.lanes.place(stream, start, end) as u64;
+        if n == 0 {
+            return lane(stream, 1);
+        }
+        let track = lane(stream, (OVERLAPPED + n - 1).min(LANES - 1));
+        if self.named.insert(track) {
+            let engine = usize::from(stream) < self.context.engines();
+            let parent = if engine { lane(stream, 0) } else { PROCESS };
+            let rank = if engine { 1 } else { u64::from(stream) };
+            let name = self.context.stream(stream).to_string();
+            self.track(track, parent, &name, rank, false);
+        }
+        track
     }
 
     fn packet(&mut self, mut packet: Message) {
@@ -271,8 +295,12 @@ impl PerfettoTrace {
     fn instruction(&mut self, i: &InstRecord) {
         let (name, text, source) = (self.context.names)(i.stream, i.pc);
         let period = self.context.period(i.stream);
-        let (l, category) = if i.data_path { (1, "data") } else { (3, "control") };
         let until = i.busy_until.max(i.start);
+        let (track, category) = if i.data_path {
+            (self.place(i.stream, i.start, until), "data")
+        } else {
+            (lane(i.stream, 3), "control")
+        };
         let flow = i
             .waited
             .and_then(|(id, by)| self.updates.find(id, by?, i.granted).map(|(_, flow)| *flow));
@@ -299,7 +327,7 @@ impl PerfettoTrace {
         if let Some(cause) = i.stall {
             arguments.push(("stall", Value::Text(cause_name(cause))));
         }
-        self.slice(lane(i.stream, l), category, &name, i.start, until, flow, &arguments);
+        self.slice(track, category, &name, i.start, until, flow, &arguments);
         if i.stream == 0 {
             let mut points = Vec::new();
             self.pe.add(i, |tick, percent| points.push((tick, percent)));
@@ -334,7 +362,8 @@ impl PerfettoTrace {
         if let Some(source) = &source {
             arguments.push(("source", Value::Text(source)));
         }
-        self.slice(lane(t.stream, 1), "dma", &name, t.start, t.end, None, &arguments);
+        let track = self.place(t.stream, t.start, t.end);
+        self.slice(track, "dma", &name, t.start, t.end, None, &arguments);
         let mut points = Vec::new();
         self.dma.add(t, |p| points.push(p));
         self.dma_points(&points);

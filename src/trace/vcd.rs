@@ -101,18 +101,17 @@ impl VcdTrace {
         loop {
             let top = heap.pop().map(|Reverse(c)| c);
             // a change is written when the next one is not of the same signal and time
-            if let Some((tick, signal, value)) = held {
-                if top.is_none_or(|t| (t.0, t.1) != (tick, signal))
-                    && values[signal as usize] != value
-                {
-                    values[signal as usize] = value;
-                    if now != Some(tick) {
-                        now = Some(tick);
-                        let at = self.fs(tick);
-                        self.out.put(format!("#{at}\n").as_bytes());
-                    }
-                    self.value(signal, value);
+            if let Some((tick, signal, value)) = held
+                && top.is_none_or(|t| (t.0, t.1) != (tick, signal))
+                && values[signal as usize] != value
+            {
+                values[signal as usize] = value;
+                if now != Some(tick) {
+                    now = Some(tick);
+                    let at = self.fs(tick);
+                    self.out.put(format!("#{at}\n").as_bytes());
                 }
+                self.value(signal, value);
             }
             let Some((tick, signal, n, value)) = top else { break };
             held = Some((tick, signal, value));
@@ -141,7 +140,7 @@ impl VcdTrace {
     fn width(&self, signal: u32) -> u32 {
         let base = self.context.header.streams.len() as u32 * PER_STREAM;
         if signal < base {
-            return if signal % PER_STREAM == 0 { 1 } else { 3 };
+            return if signal.is_multiple_of(PER_STREAM) { 1 } else { 3 };
         }
         let id = self.sync.iter().find(|(_, s)| **s == signal).map(|(id, _)| *id);
         if matches!(id, Some(SyncId::Event(_))) { 1 } else { 32 }

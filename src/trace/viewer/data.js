@@ -52,9 +52,7 @@ async function readColumns() {
 const FAN = 8;
 class Lane {
   constructor(rows, start, dur, klass) {
-    let sorted = true;
-    for (let i = 1; i < rows.length && sorted; i++) sorted = start[rows[i]] >= start[rows[i - 1]];
-    if (!sorted) rows.sort((a, b) => start[a] - start[b]);
+    if (!inOrder(rows, start)) rows.sort((a, b) => start[a] - start[b]);
     this.rows = rows;
     const n = rows.length, s = new Float64Array(n), e = new Float64Array(n), busy = new Float64Array(n), k = new Uint8Array(n);
     for (let i = 0; i < n; i++) {
@@ -107,6 +105,11 @@ class Lane {
       if (l.e[i] + slack >= t) return this.rows[i];
     return -1;
   }
+}
+
+function inOrder(rows, start) {
+  for (let i = 1; i < rows.length; i++) if (start[rows[i]] < start[rows[i - 1]]) return false;
+  return true;
 }
 
 // First position whose value is above `t` in a sorted array.

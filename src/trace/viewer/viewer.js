@@ -7,7 +7,7 @@ const $ = id => document.getElementById(id);
 const canvas = $('view'), ctx = canvas.getContext('2d'), tip = $('tip');
 const streams = META.header.streams, engines = META.engines;
 let T, tracks = [], view = {a: 0, b: 1, y: 0}, size = {w: 0, h: 0, ratio: 1};
-let classes = new Map(), colours = [], pcClass = [], posOf = [], syncRows = new Map();
+let classes = new Map(), colours = [], pcClass = [], posOf = [], over, alone, syncRows = new Map();
 let selected = -1, links = [], box = null, drag = null, hovered = -1, matches = [], matchAt = -1, matchLanes = null, critLanes = null, pending = false;
 const keys = new Set();
 
@@ -27,19 +27,38 @@ function build() {
   classify();
   const klass = r => pcClass[I.stream[r]].get(I.pc[r]) ?? 0;
   const data = rowsBy(I, r => I.flags[r] & 1), control = rowsBy(I, r => !(I.flags[r] & 1)), waits = rowsBy(W);
+  // slices that start before their predecessor is over get a track of their own; of each, the part
+  // that no earlier one covers counts as busy
+  over = new Uint8Array(I.n); alone = new Uint32Array(I.n);
+  for (const rows of data) {
+    if (!inOrder(rows, I.start)) rows.sort((a, b) => I.start[a] - I.start[b] || a - b);
+    let until = 0, end = 0;
+    for (const r of rows) {
+      const s = I.start[r], e = s + I.dur[r];
+      alone[r] = Math.max(0, e - Math.max(s, until));
+      until = Math.max(until, e);
+      if (s < end) over[r] = 1; else end = e;
+    }
+  }
   let y = 6;
   const add = (kind, h, label, extra) => { tracks.push({kind, y, h, label, ...extra}); y += h; };
+  const overlapped = s => {
+    const rows = data[s].filter(r => over[r]);
+    if (rows.length) { y += 1; add('slices', 15, '', {s, sub: 'overlapped', lane: new Lane(rows, I.start, I.dur, klass)}); }
+  };
   streams.forEach((name, s) => {
     if (!data[s].length && !control[s].length && !waits[s].length) return;
     const dur = I.dur;
     if (s < engines) {
-      add('slices', 24, name, {s, sub: 'data path', lane: new Lane(data[s], I.start, dur, klass), head: true});
+      add('slices', 24, name, {s, sub: 'data path', lane: new Lane(data[s].filter(r => !over[r]), I.start, dur, klass), head: true});
+      overlapped(s);
       if (control[s].length) add('slices', 13, '', {s, sub: 'sequencer', lane: new Lane(control[s], I.start, dur, klass)});
       add('stalls', 9, '', {s, sub: 'stalls', lane: new Lane(waits[s], W.start, W.dur, r => W.cause[r])});
-      if (s === 0 && I.n) { y += 2; add('rate', 30, '', {s, sub: 'of ' + big(META.facts.pe[0] * META.facts.pe[1] * 2 * META.facts.engine_hz[0]) + 'FLOP/s', lanes: [tracks.find(t => t.s === 0).lane], weight: I.flops, peak: META.facts.pe[0] * META.facts.pe[1] * 2 * META.facts.engine_hz[0], unit: 'FLOP/s'}); }
+      if (s === 0 && I.n) { y += 2; add('rate', 30, '', {s, sub: 'of ' + big(META.facts.pe[0] * META.facts.pe[1] * 2 * META.facts.engine_hz[0]) + 'FLOP/s', lanes: tracks.filter(t => t.kind === 'slices' && t.sub !== 'sequencer').map(t => t.lane), weight: I.flops, peak: META.facts.pe[0] * META.facts.pe[1] * 2 * META.facts.engine_hz[0], unit: 'FLOP/s'}); }
       y += 9;
     } else {
-      add('slices', 19, name, {s, sub: '', lane: new Lane(data[s], I.start, dur, klass), head: true});
+      add('slices', 19, name, {s, sub: '', lane: new Lane(data[s].filter(r => !over[r]), I.start, dur, klass), head: true});
+      overlapped(s);
       y += 4;
     }
   });
@@ -87,7 +106,7 @@ function releaseTick(r) {
   }
   return null;
 }
-const producer = r => rowOf(T.I.by[r], T.I.byIndex[r]);
+const producer = r => { const p = rowOf(T.I.by[r], T.I.byIndex[r]); return p === r ? -1 : p; };
 function consumers(r) {
   const {I} = T, s = I.stream[r], x = I.index[r], out = [];
   for (let i = 0; i < I.n && out.length < 200; i++) if (I.by[i] === s && I.byIndex[i] === x && i !== r) out.push(i);
@@ -244,6 +263,7 @@ function drawSlices(t, y) {
     gather(lane, (s, e) => { ctx.fillStyle = colour; ctx.fillRect(X(s), yy, Math.max(X(e) - X(s), 1.5), hh); });
     runs(yy, hh, () => colour, true);
   };
+  if (t.sub === 'overlapped') return;
   const which = t.sub === 'sequencer' ? 1 : 0;
   if (critLanes && $('critical').checked) overlay(critLanes[t.s][which], '#111827', t.h > 16 ? y - 3 : y, 3);
   if (matchLanes) overlay(matchLanes[t.s][which], MARK, y + t.h - 3, 4);
@@ -333,7 +353,7 @@ function denseSync(t, first, after, base, H) {
   }
 }
 
-const trackOf = r => tracks.find(t => t.kind === 'slices' && t.s === T.I.stream[r] && (t.sub === 'sequencer') === !(T.I.flags[r] & 1));
+const trackOf = r => tracks.find(t => t.kind === 'slices' && t.s === T.I.stream[r] && (t.sub === 'sequencer') === !(T.I.flags[r] & 1) && (t.sub === 'overlapped') === Boolean(over[r]));
 function arrows() {
   for (const {from, to, tick, out} of links) {
     const a = trackOf(from), b = trackOf(to);
@@ -434,16 +454,16 @@ function statistics(a, b) {
   const {I} = T, out = [];
   for (const t of tracks) {
     if (t.kind === 'slices' && t.sub !== 'sequencer') {
-      const st = {s: t.s, count: 0, busy: 0, stalls: {}, flops: 0, bytes: 0, names: new Map()};
+      let st = out.find(x => x.s === t.s);
+      if (!st) out.push(st = {s: t.s, count: 0, busy: 0, stalls: {}, flops: 0, bytes: 0, names: new Map()});
       const l = t.lane.levels[0];
       for (let i = Math.max(0, t.lane.n ? upper(l.s, a) - 1 : 0); i < t.lane.n && l.s[i] < b; i++) {
         const part = Math.min(l.e[i], b) - Math.max(l.s[i], a);
         if (part < 0 || (part === 0 && l.s[i] < a)) continue;
         const r = t.lane.rows[i], share = l.busy[i] ? part / l.busy[i] : 1;
-        st.count++; st.busy += part; st.flops += I.flops[r] * share; st.bytes += (I.rd[r] + (isTransfer(r) ? 0 : I.wr[r])) * share;
+        st.count++; st.busy += Math.max(0, Math.min(l.e[i], b) - Math.max(l.e[i] - alone[r], a)); st.flops += I.flops[r] * share; st.bytes += (I.rd[r] + (isTransfer(r) ? 0 : I.wr[r])) * share;
         const name = nameOf(t.s, I.pc[r])[0]; st.names.set(name, (st.names.get(name) ?? 0) + part);
       }
-      out.push(st);
     } else if (t.kind === 'stalls') {
       const st = out.find(x => x.s === t.s), l = t.lane.levels[0];
       for (let i = Math.max(0, t.lane.n ? upper(l.s, a) - 1 : 0); st && i < t.lane.n && l.s[i] < b; i++) {
@@ -639,10 +659,10 @@ const state = window.tpbemu = {ready: false, frames: 0, drawMs: 0, loadMs: 0};
       get matches() { return matches.length; },
       get links() { return links.length; },
       get box() { return box; },
-      row: r => ({stream: streams[T.I.stream[r]], pc: T.I.pc[r], index: T.I.index[r], start: T.I.start[r], name: nameOf(T.I.stream[r], T.I.pc[r])[0]}),
+      row: r => ({stream: streams[T.I.stream[r]], pc: T.I.pc[r], index: T.I.index[r], start: T.I.start[r], dur: T.I.dur[r], name: nameOf(T.I.stream[r], T.I.pc[r])[0]}),
       place: r => { const t = trackOf(r); return {x: X(T.I.start[r] + T.I.dur[r] / 2), y: yOf(t) + t.h / 2}; },
       find: accept => { for (let r = 0; r < T.I.n; r++) if (accept(r, T.I)) return r; return -1; },
-      statistics, setView,
+      statistics, setView, producer,
       totals: () => streams.map((_, s) => {
         const x = statistics(-1, META.end + 1e9).find(k => k.s === s);
         return x ? {stream: streams[s], busy: x.busy, stalls: x.stalls} : null;
