@@ -23,7 +23,8 @@ fn run(program: &Arc<Program>, threads: usize, stepped: bool) -> RunResult {
 }
 
 /// Programs that come to their end.
-const GOOD: [&str; 8] = ["matmul", "mlp", "attention", "mamba", "v1-conv", "v1-sp", "q7-libraries", "q7-custom"];
+const GOOD: [&str; 8] =
+    ["matmul", "mlp", "attention", "mamba", "v1-conv", "v1-sp", "q7-libraries", "q7-custom"];
 
 #[test]
 fn every_folder_is_a_tested_program() {
