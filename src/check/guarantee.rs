@@ -2,9 +2,10 @@
 //!
 //! A semaphore that only counts up has several in-order producers `j`. A wait `>= n` is granted in
 //! every schedule only after producer `j` made its first updates worth `n - sum of what the others
-//! can have made before the wait`. What another producer can have made before the wait are its
-//! updates that are not themselves ordered behind the wait. That order is what is being computed,
-//! so the computation repeats until nothing grows. `== n` guarantees what `>= n` does, `> n` what
+//! can have made when the value first reaches n`. An update that is itself ordered behind some wait
+//! for `n` or more cannot have been made by then; this is what makes a barrier on one counter work
+//! round after round. That order is what is being computed, so the computation repeats until
+//! nothing grows. `== n` guarantees what `>= n` does, `> n` what
 //! `>= n + 1` does. A wait for a set event is a wait for one set more than clears are known to
 //! come before it.
 //!
@@ -66,6 +67,8 @@ struct Uses {
     clears: Vec<(usize, u32, bool)>,
     /// Only additions that do not wrap, or only sets and clears.
     counts_up: bool,
+    /// Per stream, places of waits that look for a larger value than all before: (value, place).
+    looks: BTreeMap<usize, Vec<(u64, u32)>>,
 }
 
 /// Something wrong with events or semaphores, apart from races.
@@ -152,9 +155,23 @@ pub struct Guarantees<'a> {
     log: &'a Log,
     streams: usize,
     uses: BTreeMap<SyncId, Uses>,
+    /// Indices of the changes of each event and semaphore.
+    changes: BTreeMap<SyncId, Vec<usize>>,
     segments: Vec<Vec<Segment>>,
     before: Vec<Vec<Segment>>,
     unproven: Vec<Unproven>,
+}
+
+/// Per event or semaphore: how many of its changes are joined, and their knowledge.
+type Seen = BTreeMap<SyncId, (usize, Segment)>;
+
+/// The value that a semaphore has reached when `got` was granted, if it counts up.
+fn reaches(got: &Got) -> Option<(SyncId, u64)> {
+    match *got {
+        Got::Semaphore(i, Compare::Ge | Compare::Eq, n) => Some((SyncId::Semaphore(i), n.into())),
+        Got::Semaphore(i, Compare::Gt, n) => Some((SyncId::Semaphore(i), u64::from(n) + 1)),
+        _ => None,
+    }
 }
 
 impl<'a> Guarantees<'a> {
@@ -165,6 +182,7 @@ impl<'a> Guarantees<'a> {
             log,
             streams,
             uses: BTreeMap::new(),
+            changes: BTreeMap::new(),
             segments: vec![Vec::new(); streams],
             before: vec![Vec::new(); streams],
             unproven: Vec::new(),
@@ -181,6 +199,7 @@ impl<'a> Guarantees<'a> {
 
     fn collect(&mut self) {
         for (i, change) in self.log.changes.iter().enumerate() {
+            self.changes.entry(change.id).or_default().push(i);
             let uses = self
                 .uses
                 .entry(change.id)
@@ -210,6 +229,14 @@ impl<'a> Guarantees<'a> {
                     uses.counts_up = false;
                 }
             }
+            if let Some((id, value)) = reaches(&a.got) {
+                if let Some(uses) = self.uses.get_mut(&id) {
+                    let looks = uses.looks.entry(a.stream).or_default();
+                    if looks.last().is_none_or(|l| l.0 < value) {
+                        looks.push((value, a.place));
+                    }
+                }
+            }
             match a.got {
                 Got::Semaphore(i, Compare::Lt | Compare::Le, _) => {
                     self.unproven.push(Unproven::InverseWait(SyncId::Semaphore(i), a.stream, a.pc))
@@ -232,10 +259,11 @@ impl<'a> Guarantees<'a> {
     fn pass(&mut self) {
         self.before = std::mem::take(&mut self.segments);
         self.segments = vec![vec![Segment::new(self.streams)]; self.streams];
+        let mut seen = Seen::new();
         for i in 0..self.log.acquires.len() {
             let a = self.log.acquires[i];
             let mut new = self.segments[a.stream][self.segments[a.stream].len() - 1].clone();
-            self.take_over(&mut new, &a);
+            self.take_over(&mut seen, &mut new, &a);
             let list = &mut self.segments[a.stream];
             match list.last_mut() {
                 Some(last) if last.place == a.place => *last = new,
@@ -267,7 +295,7 @@ impl<'a> Guarantees<'a> {
         s
     }
 
-    fn take_over(&self, new: &mut Segment, a: &Acquire) {
+    fn take_over(&self, seen: &mut Seen, new: &mut Segment, a: &Acquire) {
         match a.got {
             Got::Own(works) => new.clock.learn_results(a.stream, works),
             Got::Job(stream, place) => {
@@ -276,21 +304,20 @@ impl<'a> Guarantees<'a> {
                 }
                 new.pass(stream, place);
             }
-            Got::Semaphore(i, compare, operand) => {
+            Got::Semaphore(i, ..) => {
                 let id = SyncId::Semaphore(i);
-                match compare {
-                    Compare::Ge | Compare::Eq => self.count(new, a, id, u64::from(operand)),
-                    Compare::Gt => self.count(new, a, id, u64::from(operand) + 1),
-                    Compare::Lt | Compare::Le => self.observe(new, a, id),
+                match reaches(&a.got) {
+                    Some((_, needed)) => self.count(seen, new, a, id, needed),
+                    None => self.observe(seen, new, a, id),
                 }
             }
             Got::Event { event, set, .. } => {
                 let id = SyncId::Event(event);
                 if set {
                     let needed = 1 + self.clears_before(new, a, id);
-                    self.count(new, a, id, needed);
+                    self.count(seen, new, a, id, needed);
                 } else {
-                    self.observe(new, a, id);
+                    self.observe(seen, new, a, id);
                 }
             }
         }
@@ -321,16 +348,38 @@ impl<'a> Guarantees<'a> {
         })
     }
 
-    fn count(&self, new: &mut Segment, a: &Acquire, id: SyncId, needed: u64) {
+    /// How many of the updates of `producer` can be made when the value first reaches `needed`.
+    fn possible_at(&self, uses: &Uses, producer: &Producer, needed: u64) -> usize {
+        let firsts: SmallVec<[(usize, u32); 8]> = uses
+            .looks
+            .iter()
+            .filter_map(|(s, l)| Some((*s, l.get(l.partition_point(|x| x.0 < needed))?.1)))
+            .collect();
+        producer.changes.partition_point(|(i, _)| {
+            let change = &self.log.changes[*i];
+            let segment = Self::at(&self.before[change.stream], change.place);
+            firsts.iter().all(|&(stream, place)| {
+                if change.stream == stream {
+                    return change.place < place;
+                }
+                segment.is_none_or(|s| s.passed[stream] <= place)
+            })
+        })
+    }
+
+    fn count(&self, seen: &mut Seen, new: &mut Segment, a: &Acquire, id: SyncId, needed: u64) {
         let Some(uses) = self.uses.get(&id) else { return };
         if !uses.counts_up {
-            return self.observe(new, a, id);
+            return self.observe(seen, new, a, id);
         }
         let sums: SmallVec<[u64; 8]> = uses
             .producers
             .values()
             .map(|p| {
-                let n = self.possible(p, a.stream, a.place);
+                let n = match id {
+                    SyncId::Event(_) => self.possible(p, a.stream, a.place),
+                    SyncId::Semaphore(_) => self.possible_at(uses, p, needed),
+                };
                 n.checked_sub(1).map_or(0, |i| p.changes[i].1)
             })
             .collect();
@@ -349,12 +398,18 @@ impl<'a> Guarantees<'a> {
     }
 
     /// Takes over all updates that came before in this run.
-    fn observe(&self, new: &mut Segment, a: &Acquire, id: SyncId) {
-        for change in self.log.changes.iter().take_while(|c| c.order < a.order) {
-            if change.id == id {
-                new.join(&self.knowledge(change));
+    fn observe(&self, seen: &mut Seen, new: &mut Segment, a: &Acquire, id: SyncId) {
+        let Some(all) = self.changes.get(&id) else { return };
+        let (next, joined) = seen.entry(id).or_insert_with(|| (0, Segment::new(self.streams)));
+        while let Some(i) = all.get(*next) {
+            let change = &self.log.changes[*i];
+            if change.order >= a.order {
+                break;
             }
+            joined.join(&self.knowledge(change));
+            *next += 1;
         }
+        new.join(joined);
     }
 
     /// Conflicting accesses that not every schedule orders, in order of the later one's start.
@@ -413,7 +468,8 @@ impl<'a> Guarantees<'a> {
     }
 
     fn changes_of(&self, id: SyncId) -> impl Iterator<Item = &Change> {
-        self.log.changes.iter().filter(move |c| c.id == id)
+        let all = self.changes.get(&id).map_or(&[][..], |c| c);
+        all.iter().map(|i| &self.log.changes[*i])
     }
 
     /// Hazards of events and semaphores in the order of the run.

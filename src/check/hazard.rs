@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::guarantee::Hazard;
+use super::guarantee::{Hazard, Unproven};
 use super::log::{Effect, Got, Log};
 use crate::error::{Error, Location};
 use crate::sync::{Compare, SyncId, SyncState};
@@ -79,6 +79,23 @@ pub fn report(hazard: &Hazard, place: impl Fn((usize, u32)) -> Location) -> Erro
         }
     };
     Error::undefined(hazard.class(), text).help(help).or_at(&Location { cycle: None, ..at })
+}
+
+/// What limits the analysis to the order of this run.
+pub fn limit(unproven: &Unproven, place: impl Fn((usize, u32)) -> Location) -> String {
+    match *unproven {
+        Unproven::NotMonotone(id) => {
+            format!("{id} does not only count up: checked in the order of this run")
+        }
+        Unproven::InverseWait(id, stream, pc) => format!(
+            "{}: waits for {id} to be small or clear: checked in the order of this run",
+            name(&place((stream, pc)))
+        ),
+        Unproven::Polled => {
+            "an instruction polls an event or semaphore: checked for the branches of this run"
+                .into()
+        }
+    }
 }
 
 /// Things that are allowed and may still be mistakes: waits that cannot fail, updates that nobody

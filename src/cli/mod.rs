@@ -5,8 +5,11 @@ mod compare;
 mod disasm;
 mod export;
 mod isa;
+mod mutate_sync;
 mod q7;
+mod replay;
 pub mod run;
+mod stress;
 mod validate;
 
 use std::process::ExitCode;
@@ -28,6 +31,13 @@ pub struct Cli {
 enum Command {
     /// Runs a program.
     Run(run::RunArgs),
+    /// Runs a program under many schedules and checks every run.
+    Stress(stress::StressArgs),
+    /// Repeats a finding of `stress`.
+    Replay(replay::ReplayArgs),
+    /// Measures the race check on broken variants of correct programs.
+    #[command(hide = true)]
+    MutateSync(mutate_sync::MutateArgs),
     /// Turns a recording of a run into other trace formats.
     Export(export::ExportArgs),
     /// Makes the viewer of a recording and opens it in a browser.
@@ -52,6 +62,9 @@ pub fn main() -> ExitCode {
     init_logging(cli.verbose);
     let result = match &cli.command {
         Command::Run(args) => run::main(args),
+        Command::Stress(args) => stress::main(args),
+        Command::Replay(args) => replay::main(args),
+        Command::MutateSync(args) => mutate_sync::main(args),
         Command::Export(args) => export::main(args),
         Command::View(args) => export::view(args),
         Command::Compare(args) => compare::main(args),

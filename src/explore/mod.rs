@@ -1,1 +1,18 @@
-//! Schedule perturbation: strategies, shrinking, campaigns.
+//! Exploration of schedules.
+//!
+//! * [`schedule`]: strategies, and delays as a list.
+//! * [`trial`]: one run under a schedule.
+//! * [`campaign`]: many seeds, resumable.
+//! * [`shrink`]: the few delays that matter.
+//! * [`replay`]: a finding as a file.
+//! * [`mutate`]: broken variants of a correct program, to measure the detector.
+
+pub mod campaign;
+pub mod mutate;
+pub mod replay;
+pub mod schedule;
+pub mod shrink;
+pub mod trial;
+
+pub use schedule::{Delays, Plain, Schedule, Strategy};
+pub use trial::{Kind, Subject, Trial};

@@ -1269,7 +1269,9 @@ impl Machine {
         let image = Arc::clone(&self.image);
         let control = |s: usize, pc: u32| {
             let word = image.words.get(s).map(|words| words.get(pc as usize));
-            word.is_some_and(|w| w.is_none_or(|w| !matches!(w.kind, Kind::Data(_))))
+            word.is_some_and(|w| {
+                w.is_none_or(|w| !matches!(w.kind, Kind::Data(_) | Kind::Refuse(_)))
+            })
         };
         let mut hazards = Vec::new();
         for finding in guarantees.races(control) {
@@ -1295,6 +1297,11 @@ impl Machine {
         let remarks = crate::check::hazard::remarks(&log, &self.sync, |(s, pc)| {
             self.location(s, pc as usize)
         });
+        let limits = guarantees
+            .unproven()
+            .iter()
+            .map(|u| crate::check::hazard::limit(u, |(s, pc)| self.location(s, pc as usize)));
+        let remarks: Vec<String> = remarks.into_iter().chain(limits).collect();
         let remarks: Vec<String> = remarks.iter().map(|r| self.with_names(r)).collect();
         for remark in &remarks {
             tracing::info!("{remark}");

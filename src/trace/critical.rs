@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use super::record::{InstRecord, Record, StallCause, TransferRecord};
+use super::record::{InstRecord, Record, TransferRecord};
 use super::updates::Updates;
 
 /// Executions remembered per stream, until their updates and triggers are seen.
@@ -77,10 +77,8 @@ impl CriticalPath {
         if s >= self.recent.len() {
             return;
         }
-        let released = i.waited.filter(|_| {
-            i.granted > i.head
-                && !matches!(i.stall, Some(StallCause::Dependency | StallCause::Queue))
-        });
+        // what it was held by after its issue came later than the end of its wait
+        let released = i.waited.filter(|_| i.granted > i.head && i.start == i.issue);
         let mut path = None;
         if let Some((id, Some(by))) = released {
             if let Some((tick, Some((start, end, p)))) = self.updates.find(id, by, i.granted) {

@@ -101,8 +101,9 @@ class Lane {
   before(t) { return upper(this.levels[0].s, t) - 1; }
   // The row at time `t`, within `slack`; -1 if there is none.
   hit(t, slack) {
-    const l = this.levels[0];
-    for (let i = this.before(t + slack), tries = 0; i >= 0 && tries < 8; i--, tries++)
+    const l = this.levels[0], exact = this.n ? this.before(t) : -1;
+    if (exact >= 0 && l.e[exact] >= t) return this.rows[exact];
+    for (let i = this.n ? this.before(t + slack) : -1, tries = 0; i >= 0 && tries < 8; i--, tries++)
       if (l.e[i] + slack >= t) return this.rows[i];
     return -1;
   }
@@ -132,7 +133,7 @@ function time(t) {
   const x = ns(t), a = Math.abs(x);
   return a < 1e3 ? x.toFixed(a < 10 ? 2 : 1) + ' ns' : a < 1e6 ? (x / 1e3).toFixed(3) + ' µs' : (x / 1e6).toFixed(3) + ' ms';
 }
-const big = n => n < 1e4 ? String(Math.round(n * 100) / 100) : n < 1e7 ? (n / 1e3).toFixed(1) + 'k' : n < 1e10 ? (n / 1e6).toFixed(1) + 'M' : (n / 1e9).toFixed(2) + 'G';
+const big = n => n < 1e4 ? String(Math.round(n * 100) / 100) : n < 1e7 ? (n / 1e3).toFixed(1) + 'k' : n < 1e9 ? (n / 1e6).toFixed(1) + 'M' : n < 1e12 ? (n / 1e9).toFixed(1) + ' G' : (n / 1e12).toFixed(2) + ' T';
 function syncName(id) {
   const event = id & 0x8000, n = id & 0x7fff, name = (event ? META.facts.events : META.facts.semaphores)[n];
   return (event ? 'E[' : 'S[') + n + ']' + (name ? ' ' + name : '');
