@@ -285,8 +285,6 @@ pub struct DmaConfig {
     pub store_start_ps: u64,
     /// From the last byte to the semaphore being visible, ps.
     pub completion_ps: u64,
-    /// Between two increments of one completion, ps.
-    pub increment_spacing_ps: u64,
     /// Extra time per descriptor, ps.
     pub descriptor_ps: u64,
     /// Issue time of a copy whose descriptors hardware generates, ps.
@@ -306,8 +304,6 @@ pub struct DmaConfig {
     pub dge_store_skew_ps: u64,
     /// Each further engine of a copy by a ring starts this much later, ps.
     pub ring_skew_ps: u64,
-    /// Largest transfer of one descriptor, bytes.
-    pub max_descriptor_bytes: u64,
 }
 
 impl DmaConfig {
