@@ -63,7 +63,7 @@ impl Operand {
             }
         };
         let size = dtype.size();
-        if address as usize % size != 0 {
+        if !(address as usize).is_multiple_of(size) {
             return Err(Error::illegal(
                 "addr_aligned_dtype",
                 format!(

@@ -113,8 +113,8 @@ fn producers(machine: &Machine, id: SyncId, wait: &Wait) -> Vec<Producer> {
                 let which = if pc == stream.pc { " (the waiting instruction itself)" } else { "" };
                 found.push(Producer { stream: Some(s), text: format!("{}: {u}{which}", at()) });
             }
-            if let Kind::Trigger(queue, block) = word.kind {
-                if machine.image.blocks[block].updates.iter().any(|u| u.id == id && helps(&u.kind))
+            if let Kind::Trigger(queue, block) = word.kind
+                && machine.image.blocks[block].updates.iter().any(|u| u.id == id && helps(&u.kind))
                 {
                     let name = &machine.image.queues[queue];
                     found.push(Producer {
@@ -122,7 +122,6 @@ fn producers(machine: &Machine, id: SyncId, wait: &Wait) -> Vec<Producer> {
                         text: format!("the DMA block on queue {name} that {} triggers", at()),
                     });
                 }
-            }
         }
     }
     found

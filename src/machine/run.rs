@@ -362,11 +362,10 @@ impl Machine {
         let mut steps = 0u32;
         loop {
             steps = steps.wrapping_add(1);
-            if steps % 4096 == 0 {
-                if let Err(e) = self.housekeeping() {
+            if steps.is_multiple_of(4096)
+                && let Err(e) = self.housekeeping() {
                     return self.finish(Some(e));
                 }
-            }
             match self.advance(u64::MAX) {
                 Ok(true) => {}
                 Ok(false) => break,
@@ -405,11 +404,10 @@ impl Machine {
     }
 
     fn housekeeping(&mut self) -> Result<()> {
-        if let Some(flag) = &self.options.interrupt {
-            if flag.load(Ordering::Relaxed) {
+        if let Some(flag) = &self.options.interrupt
+            && flag.load(Ordering::Relaxed) {
                 return Err(Error::new(ErrorClass::LimitReached, "interrupted"));
             }
-        }
         let (now, executed) = (self.now, self.executed);
         if let Some(progress) = &mut self.options.progress {
             progress(now, executed);
@@ -732,12 +730,11 @@ impl Machine {
             let error = super::fault::device_fault(0, "fetch outside the program-counter bounds");
             return self.placed(Err(error), s, pc);
         }
-        if let Kind::Refuse(error) = &word.kind {
-            if !self.library_may_run(s, pc) {
+        if let Kind::Refuse(error) = &word.kind
+            && !self.library_may_run(s, pc) {
                 let error = (**error).clone();
                 return self.placed(Err(error), s, pc);
             }
-        }
         let now = self.now;
         let stream = &mut self.streams[s];
         if stream.head_since.is_none() {
