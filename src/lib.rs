@@ -3,6 +3,9 @@
 //! The library is what the `tpbemu` binary is made of. `docs/design.md` tells how the parts fit;
 //! start reading at [`machine`].
 
+// the documentation is for those who work on the emulator too
+#![allow(rustdoc::private_intra_doc_links)]
+
 pub mod check;
 pub mod cli;
 pub mod engine;

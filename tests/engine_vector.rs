@@ -296,6 +296,7 @@ fn v1_forms_compute_the_same() {
                 "dst": row(stride, 1024, &[dst])})
         }
     };
+    #[expect(clippy::type_complexity, reason = "one use; an alias cannot borrow the locals")]
     let cases: Vec<(&str, Box<dyn Fn(u32, u32) -> Value>)> = vec![
         (
             "tensor-tensor",

@@ -156,6 +156,7 @@ impl Work {
 }
 
 /// What an instruction turns into.
+#[expect(clippy::large_enum_variant, reason = "made once per word and moved into an Arc at once")]
 pub enum Prepared {
     /// Work for the engine's own data path.
     Work(Work),

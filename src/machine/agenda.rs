@@ -42,10 +42,13 @@ pub struct Entry {
     pub action: Action,
 }
 
+/// Tick, phase, stream, order of entry, and what is to be done.
+type Key = (u64, u8, u32, u64, Action);
+
 /// Future entries, the earliest first.
 #[derive(Default)]
 pub struct Agenda {
-    heap: BinaryHeap<Reverse<(u64, u8, u32, u64, Action)>>,
+    heap: BinaryHeap<Reverse<Key>>,
     entered: u64,
 }
 

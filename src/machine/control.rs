@@ -5,8 +5,9 @@
 use smallvec::SmallVec;
 
 use super::queue::Job;
-use super::run::{Machine, Post, read_register};
+use super::run::{Machine, read_register};
 use super::stream::RunState;
+use super::updates::Post;
 use crate::check::log::{Got, Lane};
 use crate::error::{Error, Result};
 use crate::isa::{Generation, Inst, f, op, op_v1};

@@ -115,13 +115,13 @@ fn producers(machine: &Machine, id: SyncId, wait: &Wait) -> Vec<Producer> {
             }
             if let Kind::Trigger(queue, block) = word.kind
                 && machine.image.blocks[block].updates.iter().any(|u| u.id == id && helps(&u.kind))
-                {
-                    let name = &machine.image.queues[queue];
-                    found.push(Producer {
-                        stream: Some(s),
-                        text: format!("the DMA block on queue {name} that {} triggers", at()),
-                    });
-                }
+            {
+                let name = &machine.image.queues[queue];
+                found.push(Producer {
+                    stream: Some(s),
+                    text: format!("the DMA block on queue {name} that {} triggers", at()),
+                });
+            }
         }
     }
     found

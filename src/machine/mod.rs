@@ -1,6 +1,6 @@
 //! Clock, sequencers, queues, worker threads and the run loop.
 //!
-//! Start at [`run`]: the conductor. [`image`] makes a program ready, [`stream`] and [`queue`] hold
+//! Start at [`mod@run`]: the conductor. [`image`] makes a program ready, [`stream`] and [`queue`] hold
 //! the state of engines and DMA queues, [`control`] executes what the sequencer does itself, and
 //! [`executor`] runs the rest on the host.
 
@@ -10,11 +10,15 @@ mod compact;
 pub mod config;
 mod control;
 pub mod coverage;
+mod datapath;
 mod deadlock;
 pub mod dma;
 pub mod executor;
 pub mod fault;
+mod findings;
+mod heads;
 pub mod image;
+pub mod options;
 pub mod outcome;
 mod pool;
 pub mod ports;
@@ -28,9 +32,11 @@ mod sp_run;
 pub mod stream;
 pub mod tensors;
 pub mod time;
+mod updates;
 
 pub use config::MachineConfig;
 pub use control::missing as control_status;
+pub use options::{Finished, Options, Perturb, Point, Races};
 pub use outcome::{RunResult, run};
-pub use run::{Finished, Machine, Options, Perturb, Point, Races};
+pub use run::Machine;
 pub use sp_run::SpState;

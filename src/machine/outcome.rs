@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::config::MachineConfig;
-use super::run::{Finished, Machine, Options};
+use super::options::{Finished, Options};
+use super::run::Machine;
 use crate::error::Result;
 use crate::program::Program;
 use crate::trace::digest::Digest;

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::agenda::Action;
-use super::run::{ENGINE_STREAMS, Machine, Point, Post};
+use super::options::Point;
+use super::run::{ENGINE_STREAMS, Machine};
+use super::updates::Post;
 use crate::check::Clock;
 use crate::check::log::{Got, Lane};
 use crate::engine::{DmaRequest, Transfer};
@@ -80,7 +82,7 @@ impl Machine {
                 format!("queue {} holds more than {MAX_QUEUED} jobs", self.image.queues[q]),
             ));
         }
-        let clock = (self.options.races != super::run::Races::Ignore)
+        let clock = (self.options.races != super::options::Races::Ignore)
             .then(|| self.streams[s].clock.clone());
         let trigger = (s as u16, self.streams[s].executed);
         self.queues[q].jobs.push_back(Queued { job, at, trigger, pc: pc as u32, clock });
@@ -188,7 +190,7 @@ impl Machine {
                 bytes,
                 engines,
                 load,
-                by_memory: super::run::bytes_by_memory(&work),
+                by_memory: super::datapath::bytes_by_memory(&work),
             };
             self.record(&Record::Transfer(record));
         }
@@ -255,5 +257,6 @@ impl Machine {
 }
 
 fn front_clock(machine: &Machine, q: usize) -> Option<Clock> {
-    (machine.options.races != super::run::Races::Ignore).then(|| machine.queues[q].clock.clone())
+    (machine.options.races != super::options::Races::Ignore)
+        .then(|| machine.queues[q].clock.clone())
 }

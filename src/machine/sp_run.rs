@@ -32,14 +32,15 @@ impl Machine {
     pub(super) fn sp_wake(&mut self) -> Result<()> {
         let pc = self.streams[SP].pc;
         if let Some(SpWord::WaitEvents(base, mask)) = self.image.sp.get(pc).copied()
-            && self.sp_events_set(base, mask)? {
-                let now = self.now;
-                let wake = self.time.from_ps(self.config.sync.wake_ps);
-                self.streams[SP].blocked = Blocked::No;
-                self.streams[SP].granted = now;
-                let at = self.edge(SP, now + wake);
-                self.agenda.at(at, SP, super::agenda::Action::Head);
-            }
+            && self.sp_events_set(base, mask)?
+        {
+            let now = self.now;
+            let wake = self.time.from_ps(self.config.sync.wake_ps);
+            self.streams[SP].blocked = Blocked::No;
+            self.streams[SP].granted = now;
+            let at = self.edge(SP, now + wake);
+            self.agenda.at(at, SP, super::agenda::Action::Head);
+        }
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! Programs: assembler, disassembler, container, loader, tensors.
 //!
-//! [`load`] takes any of the file forms; everything after it sees a [`Program`].
+//! [`Program::load`] takes any of the file forms; everything after it sees a [`Program`].
 
 pub mod asm;
 pub mod container;

@@ -1,6 +1,6 @@
 //! PE, the matrix engine: weight loads and matmuls.
 //!
-//! [`array`] holds the stationary operand, [`tile`] says which part of the array an instruction
+//! [`mod@array`] holds the stationary operand, [`tile`] says which part of the array an instruction
 //! uses, [`product`] multiplies (its fast loops are in [`simd`]), [`psum`] writes or accumulates
 //! the result. One file for each instruction group:
 //! [`weights`], [`matmul`], [`mx`], [`sparse`], [`seed`], [`lut`].

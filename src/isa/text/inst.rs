@@ -86,7 +86,7 @@ pub fn word64(word: &[u8; 64]) -> String {
     out
 }
 
-/// Assembles one line without labels or names; the inverse of [`print`].
+/// Assembles one line without labels or names; the inverse of [`print()`].
 ///
 /// # Errors
 /// As [`assemble`].

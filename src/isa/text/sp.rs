@@ -38,7 +38,7 @@ pub fn print(word: &[u8; 8]) -> String {
     }
 }
 
-/// Assembles one line without labels or names; the inverse of [`print`].
+/// Assembles one line without labels or names; the inverse of [`print()`].
 ///
 /// # Errors
 /// As [`assemble`].

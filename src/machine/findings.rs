@@ -1,0 +1,95 @@
+//! What a run found: hazards after its end, deadlock, and names for reports.
+
+use std::sync::Arc;
+
+use super::image::Kind;
+use super::options::Races;
+use super::run::Machine;
+use super::stream::RunState;
+use crate::check::guarantee::Finding;
+use crate::check::log::Log;
+use crate::error::Error;
+
+impl Machine {
+    /// Looks at the finished run for what another schedule would have shown. Returns remarks.
+    pub(super) fn conclude(&mut self) -> Vec<String> {
+        let Some(log) = self.log.take() else { return Vec::new() };
+        if log.is_full() {
+            self.notes.push(
+                "the run was too long for the analysis of all schedules; races of this run only"
+                    .into(),
+            );
+            return Vec::new();
+        }
+        let guarantees = crate::check::Guarantees::new(&log);
+        let image = Arc::clone(&self.image);
+        let control = |s: usize, pc: u32| {
+            let word = image.words.get(s).map(|words| words.get(pc as usize));
+            word.is_some_and(|w| {
+                w.is_none_or(|w| !matches!(w.kind, Kind::Data(_) | Kind::Refuse(_)))
+            })
+        };
+        let mut hazards = Vec::new();
+        for finding in guarantees.races(control) {
+            match finding {
+                Finding::Race(conflict) => self.race(*conflict),
+                Finding::Sequencer(hazard) if !hazards.contains(&hazard) => hazards.push(hazard),
+                Finding::Sequencer(_) => {}
+            }
+        }
+        hazards.extend(guarantees.hazards());
+        for hazard in hazards {
+            let report =
+                crate::check::hazard::report(&hazard, |(s, pc)| self.location(s, pc as usize));
+            let help = report.help.as_deref().map(|h| self.with_names(h));
+            let message = self.with_names(&report.message);
+            let report = Error { message, help, ..report };
+            match self.options.races {
+                Races::Stop => {
+                    self.race_fault.get_or_insert(report);
+                }
+                Races::Collect => self.races.push(report),
+                Races::Ignore => {}
+            }
+        }
+        let remarks = crate::check::hazard::remarks(&log, &self.sync, |(s, pc)| {
+            self.location(s, pc as usize)
+        });
+        let limits = guarantees
+            .unproven()
+            .iter()
+            .map(|u| crate::check::hazard::limit(u, |(s, pc)| self.location(s, pc as usize)));
+        let remarks: Vec<String> = remarks.into_iter().chain(limits).collect();
+        let remarks: Vec<String> = remarks.iter().map(|r| self.with_names(r)).collect();
+        for remark in &remarks {
+            tracing::info!("{remark}");
+        }
+        self.log = Some(log);
+        remarks
+    }
+
+    /// What the run told about its waits, updates and works, if it was logged.
+    pub fn log(&self) -> Option<&Log> {
+        self.log.as_ref()
+    }
+
+    pub(super) fn deadlock(&mut self) -> Option<Error> {
+        let stuck = self.streams.iter().any(|s| s.state == RunState::Running);
+        stuck.then(|| {
+            let mut error = super::deadlock::report(self);
+            error.message = self.with_names(&error.message);
+            error
+        })
+    }
+
+    /// `text` with the program's names of events and semaphores in place of their numbers.
+    pub(super) fn with_names(&self, text: &str) -> String {
+        let mut out = text.to_string();
+        for (letter, names) in [('S', &self.program.semaphores), ('E', &self.program.events)] {
+            for (name, number) in names {
+                out = out.replace(&format!("${letter}[{number}]"), &format!("${letter}[{name}]"));
+            }
+        }
+        out
+    }
+}
