@@ -139,12 +139,7 @@ impl Machine {
         }
     }
 
-    fn prepare(
-        &mut self,
-        s: usize,
-        pc: usize,
-        prepare: crate::engine::PrepareFn,
-    ) -> Result<Ready> {
+    fn prepare(&mut self, s: usize, pc: usize, prepare: crate::engine::PrepareFn) -> Result<Ready> {
         if let Some(work) = &self.prepared[s][pc] {
             return Ok(Ready::Work(Arc::clone(work)));
         }
