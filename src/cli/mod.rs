@@ -97,5 +97,7 @@ fn init_logging(verbose: u8) {
     use tracing_subscriber::EnvFilter;
     let default = ["warn", "info", "debug", "trace"][usize::from(verbose.min(3))];
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let color = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(color);
+    subscriber.with_writer(std::io::stderr).init();
 }

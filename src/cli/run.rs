@@ -119,6 +119,14 @@ pub fn main(args: &RunArgs) -> Result<ExitCode> {
     for spec in &args.check {
         checks.push(parse_check(&program, spec)?);
     }
+    tracing::info!(
+        generation = %program.generation,
+        words = program.streams.iter().map(|s| s.words.len()).sum::<usize>(),
+        tensors = program.tensors.len(),
+        dma_blocks = program.blocks.len(),
+        "loaded {}",
+        args.program.display()
+    );
     let interrupt = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&interrupt);
     // a second handler (in-process tests) is not an error worth telling
@@ -163,6 +171,11 @@ pub fn main(args: &RunArgs) -> Result<ExitCode> {
         exports.iter().map(|e| Box::new(e.clone()) as Box<dyn Recorder>).collect()
     };
     let mut result = machine::run(Arc::clone(&program), config, options, record, false)?;
+    tracing::info!(
+        ticks = result.finished.end,
+        instructions = result.finished.executed,
+        "run ended"
+    );
     let host = started.elapsed();
     if let Some(bar) = bar {
         bar.finish_and_clear();

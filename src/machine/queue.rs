@@ -82,6 +82,7 @@ impl Machine {
                 format!("queue {} holds more than {MAX_QUEUED} jobs", self.image.queues[q]),
             ));
         }
+        tracing::debug!(queue = %self.image.queues[q], at, pc, "doorbell");
         let clock = (self.options.races != super::options::Races::Ignore)
             .then(|| self.streams[s].clock.clone());
         let trigger = (s as u16, self.streams[s].executed);

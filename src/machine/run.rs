@@ -340,6 +340,7 @@ impl Machine {
                 "a branch loop that polls forever looks like this; --max-cycles raises the limit",
             ));
         }
+        tracing::trace!(tick, stream, ?action, "next");
         self.now = tick;
         self.end = self.end.max(tick);
         match action {
