@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::clock::Clock;
-use crate::memory::{Access, AccessKind, Region, Space};
+use crate::memory::{Access, AccessKind, Region};
 
 /// Who made an access: stream, number of the work in it, and what the user needs to find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -237,15 +237,10 @@ pub fn hazard(earlier: AccessKind, later: AccessKind) -> &'static str {
     }
 }
 
-/// Whether `space` is one that only one side of a race report needs to name.
-pub fn is_on_chip(space: Space) -> bool {
-    space != Space::Hbm
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::ByteSet;
+    use crate::memory::{ByteSet, Space};
 
     fn stamp(stream: usize, work: u32) -> Stamp {
         Stamp { stream, work, ticket: u64::from(work), pc: work, tick: 0, judged: true }

@@ -1,6 +1,6 @@
 //! Execution of the V1 SP.
 
-use super::run::{Machine, read_register};
+use super::run::Machine;
 use super::sp::{EVENTS, REGISTERS, SpWord};
 use super::stream::{Blocked, RunState};
 use crate::error::Result;
@@ -137,10 +137,5 @@ impl Machine {
         }
         self.leave_head(SP, next, end);
         Ok(())
-    }
-
-    /// Register `r` of the SP's view, for the debugger.
-    pub fn sp_register(&self, r: u8) -> Result<u32> {
-        read_register(&self.streams[SP].registers, r)
     }
 }
