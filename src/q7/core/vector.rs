@@ -143,7 +143,7 @@ pub(super) fn lower(bundle: &Bundle, _config: &CoreConfig) -> Result<VectorBundl
                     File::Ar if memory => timing::ADDRESS,
                     File::Ar => read_stage,
                     File::VAlign if !is_store(&action) => timing::ALIGN,
-                    File::WVec if field.access == Access::Modify => 12,
+                    File::WVec if field.access == Access::Modify => timing::ACCUMULATOR,
                     _ => timing::VECTOR,
                 };
                 out.reads.push((slot, stage));
@@ -153,7 +153,7 @@ pub(super) fn lower(bundle: &Bundle, _config: &CoreConfig) -> Result<VectorBundl
                     File::Ar if memory => timing::ADDRESS,
                     File::VAlign if is_store(&action) => timing::VECTOR,
                     File::VAlign => timing::ALIGN,
-                    File::WVec => 12,
+                    File::WVec => timing::ACCUMULATOR,
                     _ => write_stage,
                 };
                 out.writes.push((slot, stage));
