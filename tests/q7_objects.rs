@@ -445,9 +445,8 @@ fn gnu_and_own_objects_link_to_the_same_bytes() {
     let mut own = Vec::new();
     for (name, source) in SCALAR {
         std::fs::write(at.join(format!("{name}.s")), source).unwrap();
-        let arguments =
-            ["--no-transform", "-o", &format!("{name}.gnu.o"), &format!("{name}.s")].map(|s| s);
-        tool(at, "as", &arguments);
+        let (from, to) = (format!("{name}.s"), format!("{name}.gnu.o"));
+        tool(at, "as", &["--no-transform", "-o", &to, &from]);
         let file = std::fs::read(at.join(format!("{name}.gnu.o"))).unwrap();
         gnu.push(Object::read(name, &file).expect("reads an object of GNU as"));
         let object = object(name, source);
