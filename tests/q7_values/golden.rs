@@ -31,6 +31,11 @@ fn word(v: &Value) -> u32 {
     number(v) as u32
 }
 
+/// Text of a member.
+fn s<'a>(v: &'a Value, key: &str) -> &'a str {
+    v[key].as_str().unwrap()
+}
+
 fn words(v: &Value) -> Vec<u32> {
     v.as_array().unwrap().iter().map(word).collect()
 }
