@@ -86,6 +86,10 @@ impl Machine {
         let clock = (self.options.races != super::options::Races::Ignore)
             .then(|| self.streams[s].clock.clone());
         let trigger = (s as u16, self.streams[s].executed);
+        if self.options.recorder.is_some() {
+            let (stream, transfers) = ((ENGINE_STREAMS + q) as u16, self.transfers(&job) as u32);
+            self.record(&Record::Queued { tick: at, stream, transfers, by: trigger });
+        }
         self.queues[q].jobs.push_back(Queued { job, at, trigger, pc: pc as u32, clock });
         if !self.queues[q].busy {
             self.queue_next(q, at);

@@ -29,6 +29,7 @@ use crate::isa::{Engine, Generation};
 use crate::memory::{Memory, Validity};
 use crate::program::Program;
 use crate::sync::{SyncId, SyncState};
+use crate::trace::usage::Usage;
 use crate::trace::{Record, Recorder, TraceHeader};
 
 /// Streams of the engines; DMA queues follow.
@@ -60,6 +61,8 @@ pub struct Machine {
     pub(super) validity: Option<Validity>,
     pub(super) executor: Executor,
     pub(super) options: Options,
+    /// How full the memories are, where the recorder wants to know.
+    pub(super) usage: Option<Usage>,
     pub(super) races: Vec<Error>,
     pub(super) race_pairs: rustc_hash::FxHashSet<(usize, u32, usize, u32)>,
     pub(super) notes: Vec<String>,
@@ -138,6 +141,11 @@ impl Machine {
             wake: time.from_ps(config.sync.wake_ps),
             race_fault: None,
             thread_fault: false,
+            usage: options
+                .recorder
+                .as_ref()
+                .filter(|r| r.wants_usage())
+                .map(|_| Usage::new(&config.geometry)),
             options,
             image,
             program,
@@ -171,7 +179,7 @@ impl Machine {
     /// Names instructions and blocks for a trace: (name, text, source line).
     pub fn namer(&self) -> crate::trace::export::Namer {
         let (image, program) = (Arc::clone(&self.image), Arc::clone(&self.program));
-        Box::new(move |stream, pc| {
+        Arc::new(move |stream, pc| {
             let (s, pc) = (usize::from(stream), pc as usize);
             if s >= ENGINE_STREAMS {
                 let block = program.blocks.get(pc);
@@ -226,7 +234,15 @@ impl Machine {
 
     /// Replaces the recorder.
     pub fn set_recorder(&mut self, recorder: Box<dyn Recorder>) {
+        self.usage = recorder.wants_usage().then(|| Usage::new(&self.config.geometry));
         self.options.recorder = Some(recorder);
+    }
+
+    /// Tells the recorder how full the memories were.
+    pub fn record_usage(&mut self) {
+        if let Some(usage) = self.usage.take() {
+            usage.finish(self.end, |r| self.record(&r));
+        }
     }
 
     /// Lets go of the recorder.

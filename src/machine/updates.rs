@@ -8,7 +8,7 @@ use crate::check::Clock;
 use crate::check::log::{Change, Effect, Lane};
 use crate::error::{Error, Result};
 use crate::sync::{SyncId, Update, UpdateKind, When};
-use crate::trace::{Record, SyncRecord};
+use crate::trace::{Record, SyncOp, SyncRecord};
 
 /// An update on its way to becoming visible.
 pub(super) struct Post {
@@ -85,7 +85,19 @@ impl Machine {
             self.note(stream, pc, format!("{}: {}", post.id, odd.describe()));
         }
         if self.options.recorder.is_some() {
-            let record = SyncRecord { tick: self.now, id: post.id, value, by: post.by };
+            let record = SyncRecord {
+                tick: self.now,
+                id: post.id,
+                value,
+                by: post.by,
+                op: match post.kind {
+                    UpdateKind::Set => SyncOp::Set,
+                    UpdateKind::Clear => SyncOp::Clear,
+                    UpdateKind::Add(_) => SyncOp::Add,
+                    UpdateKind::Sub(_) => SyncOp::Sub,
+                    UpdateKind::Write(_) => SyncOp::Write,
+                },
+            };
             self.record(&Record::Sync(record));
         }
         for s in 0..ENGINE_STREAMS {
