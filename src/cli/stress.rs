@@ -11,7 +11,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::{Error, ErrorClass, Result};
-use crate::explore::campaign::{Book, Campaign, Tally};
+use crate::explore::campaign::{Book, Campaign, Header, Tally};
 use crate::explore::replay::{Replay, listed};
 use crate::explore::shrink::shrink;
 use crate::explore::{Delays, Kind, Schedule, Strategy, Subject, Trial};
@@ -54,7 +54,7 @@ pub struct StressArgs {
     replay: Option<PathBuf>,
 }
 
-fn parse_range(text: &str) -> std::result::Result<std::ops::Range<u64>, String> {
+pub(super) fn parse_range(text: &str) -> std::result::Result<std::ops::Range<u64>, String> {
     let (a, b) = text.split_once("..").ok_or("not of the form A..B")?;
     let number = |t: &str| t.parse::<u64>().map_err(|e| format!("`{t}`: {e}"));
     let range = number(a)?..number(b)?;
@@ -90,12 +90,13 @@ pub fn main(args: &StressArgs) -> Result<ExitCode> {
         interrupt,
         threads: 0,
     };
+    // a foreign or damaged file is refused before any time is spent
+    let mut book = Book::open(args.campaign.as_deref(), &Header::of(&subject)?)?;
     let undisturbed = subject.run(Schedule::probe)?;
     if let Some(error) = undisturbed.error.clone() {
         println!("the undisturbed run already fails; no delay is needed");
         return finding(args, &subject, &undisturbed, &error, Delays::new());
     }
-    let mut book = Book::open(args.campaign.as_deref())?;
     let mut seeds = args.seeds.clone();
     if args.strategy == Strategy::Exhaustive {
         seeds.end = seeds.end.min(undisturbed.plain.bounded());
@@ -112,7 +113,6 @@ pub fn main(args: &StressArgs) -> Result<ExitCode> {
         },
     };
     let started = Instant::now();
-    let had = book.lines.len();
     let bar = bar((seeds.end - seeds.start) / args.shard.1);
     let tally = campaign.run(&mut book, |t| {
         if let Some(bar) = &bar {
@@ -124,7 +124,7 @@ pub fn main(args: &StressArgs) -> Result<ExitCode> {
         bar.finish_and_clear();
     }
     let rate =
-        tally.done.saturating_sub(had as u64) as f64 / started.elapsed().as_secs_f64().max(1e-9);
+        (tally.done - tally.resumed) as f64 / started.elapsed().as_secs_f64().max(1e-9);
     summary(args, &tally, undisturbed.plain.bounded(), &seeds, rate);
     let first = tally.findings.values().map(|(_, seed)| *seed).min();
     let Some(seed) = first else {

@@ -3,11 +3,13 @@
 //! * [`schedule`]: strategies, and delays as a list.
 //! * [`trial`]: one run under a schedule.
 //! * [`campaign`]: many seeds, resumable.
+//! * [`merge`]: shards of a campaign, joined.
 //! * [`shrink`]: the few delays that matter.
 //! * [`replay`]: a finding as a file.
 //! * [`mutate`]: broken variants of a correct program, to measure the detector.
 
 pub mod campaign;
+pub mod merge;
 pub mod mutate;
 pub mod replay;
 pub mod schedule;
