@@ -87,7 +87,13 @@ fn ranges(all: &[std::ops::Range<u64>]) -> String {
     let mut words: Vec<String> = all
         .iter()
         .take(SHOWN)
-        .map(|r| if r.end - r.start == 1 { r.start.to_string() } else { format!("{}..{}", r.start, r.end) })
+        .map(|r| {
+            if r.end - r.start == 1 {
+                r.start.to_string()
+            } else {
+                format!("{}..{}", r.start, r.end)
+            }
+        })
         .collect();
     if all.len() > SHOWN {
         words.push("...".into());

@@ -7,6 +7,7 @@ mod disasm;
 mod export;
 mod isa;
 mod mutate_sync;
+mod picture;
 mod q7;
 mod replay;
 pub mod run;

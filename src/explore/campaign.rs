@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::schedule::{Schedule, Strategy};
 use super::trial::{Kind, Subject, Trial};
 use crate::error::{Error, ErrorClass, Result};
+use crate::machine::run::INTERRUPTED;
 use crate::program::Program;
 use crate::trace::digest::Digest;
 
@@ -156,11 +157,8 @@ fn parse(path: &Path, mut reader: impl BufRead) -> Result<Contents> {
             break;
         }
         let foreign = |what: String| {
-            Error::new(
-                ErrorClass::ConfigError,
-                format!("{} line {number}: {what}", path.display()),
-            )
-            .help("nothing was changed; name another campaign file")
+            Error::new(ErrorClass::ConfigError, format!("{} line {number}: {what}", path.display()))
+                .help("nothing was changed; name another campaign file")
         };
         if number == 1 {
             let header = serde_json::from_slice(&text)
@@ -246,8 +244,9 @@ impl Book {
         // one write, so that a full disk leaves at most the start of one line
         if let Err(e) = file.write_all(text.as_bytes()) {
             let _ = file.set_len(self.whole);
-            return Err(Error::io(path, &e)
-                .more_help("the seeds written so far are safe; the same command goes on with them"));
+            return Err(Error::io(path, &e).more_help(
+                "the seeds written so far are safe; the same command goes on with them",
+            ));
         }
         self.whole += text.len() as u64;
         Ok(())
@@ -336,9 +335,9 @@ impl Campaign<'_> {
                         if !mine(seed) || have.contains(&seed) {
                             continue;
                         }
-                        let line = self.one(seed);
                         // a run that the interrupt cut short says nothing
-                        if stop.load(Ordering::Relaxed) || sender.send(line).is_err() {
+                        let Some(line) = self.one(seed).transpose() else { return };
+                        if sender.send(line).is_err() {
                             return;
                         }
                     }
@@ -365,17 +364,21 @@ impl Campaign<'_> {
         Ok(tally)
     }
 
-    fn one(&self, seed: u64) -> Result<Line> {
+    /// The line of one seed; `None` if its run was interrupted.
+    fn one(&self, seed: u64) -> Result<Option<Line>> {
         let make = || Schedule::of_seed(self.strategy, seed, &self.undisturbed.plain);
         let trial = self.subject.run(make)?;
+        if trial.error.as_ref().is_some_and(|e| e.message == INTERRUPTED) {
+            return Ok(None);
+        }
         let finding = self.subject.judge(&trial, self.undisturbed);
-        Ok(Line {
+        Ok(Some(Line {
             seed,
             strategy: self.strategy,
             finding: finding.as_ref().map(Kind::of),
             trace: format!("{:016x}", trial.trace),
             order: format!("{:016x}", trial.order),
             ticks: trial.ticks,
-        })
+        }))
     }
 }

@@ -99,7 +99,10 @@ impl Merged {
         let last = have.clone().max().map_or(0, |m| m + 1);
         let Range { start: mut next, end } = seeds.cloned().unwrap_or(0..last);
         let mut gaps = Vec::new();
-        for seed in have.filter(|s| (next..end).contains(s)) {
+        for seed in have.filter(|s| *s < end) {
+            if seed < next {
+                continue;
+            }
             if seed > next {
                 gaps.push(next..seed);
             }

@@ -1,6 +1,7 @@
 //! Exploration of schedules.
 //!
 //! * [`schedule`]: strategies, and delays as a list.
+//! * [`timeline`]: a text picture of the streams around a finding.
 //! * [`trial`]: one run under a schedule.
 //! * [`campaign`]: many seeds, resumable.
 //! * [`merge`]: shards of a campaign, joined.
@@ -14,6 +15,7 @@ pub mod mutate;
 pub mod replay;
 pub mod schedule;
 pub mod shrink;
+pub mod timeline;
 pub mod trial;
 
 pub use schedule::{Delays, Plain, Schedule, Strategy};

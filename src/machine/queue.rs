@@ -86,6 +86,7 @@ impl Machine {
         let clock = (self.options.races != super::options::Races::Ignore)
             .then(|| self.streams[s].clock.clone());
         let trigger = (s as u16, self.streams[s].executed);
+        self.changes += 1;
         self.queues[q].jobs.push_back(Queued { job, at, trigger, pc: pc as u32, clock });
         if !self.queues[q].busy {
             self.queue_next(q, at);
