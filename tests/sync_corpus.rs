@@ -291,10 +291,9 @@ fn a_foreign_campaign_file_is_refused_and_left_alone() {
     assert_eq!(read(&path).unwrap().header, Some(header.clone()));
     // nothing of where the program lies is in the digest
     let mut moved = sync_program("taken_away");
-    let program = Arc::make_mut(&mut moved.program);
-    program.sources = vec!["elsewhere.tpb".into()];
+    Arc::make_mut(&mut moved.program).sources = vec!["elsewhere.tpb".into()];
     assert_eq!(Header::of(&moved).unwrap(), header);
-    program.streams[0].words[0][20] ^= 1;
+    Arc::make_mut(&mut moved.program).streams[0].words[0][20] ^= 1;
     assert_ne!(Header::of(&moved).unwrap().program, header.program);
 }
 
