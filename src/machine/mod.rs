@@ -18,6 +18,7 @@ pub mod fault;
 mod findings;
 mod heads;
 pub mod image;
+pub mod livelock;
 pub mod options;
 pub mod outcome;
 mod pool;

@@ -90,6 +90,7 @@ impl Machine {
             let (stream, transfers) = ((ENGINE_STREAMS + q) as u16, self.transfers(&job) as u32);
             self.record(&Record::Queued { tick: at, stream, transfers, by: trigger });
         }
+        self.changes += 1;
         self.queues[q].jobs.push_back(Queued { job, at, trigger, pc: pc as u32, clock });
         if !self.queues[q].busy {
             self.queue_next(q, at);

@@ -12,7 +12,7 @@ use super::config::MachineConfig;
 use super::dma::DmaEngines;
 use super::executor::Executor;
 use super::image::Image;
-use super::options::{Finished, Options, Point, Races};
+use super::options::{Finished, Involved, Options, Point, Races};
 use super::ports::Ports;
 use super::power::PowerLimit;
 use super::queue::Queue;
@@ -31,6 +31,9 @@ use crate::program::Program;
 use crate::sync::{SyncId, SyncState};
 use crate::trace::usage::Usage;
 use crate::trace::{Record, Recorder, TraceHeader};
+
+/// Message of the error of a run that was ended from outside.
+pub const INTERRUPTED: &str = "interrupted";
 
 /// Streams of the engines; DMA queues follow.
 pub const ENGINE_STREAMS: usize = 5;
@@ -71,7 +74,11 @@ pub struct Machine {
     pub(super) max_tick: u64,
     pub(super) visible: u64,
     pub(super) wake: u64,
+    /// Changes of memory, events and semaphores, and works and jobs that were let go: while it
+    /// stands still, a stream that loops sees the same in every lap.
+    pub(super) changes: u64,
     pub(super) race_fault: Option<Error>,
+    pub(super) involved: Vec<Involved>,
     pub(super) thread_fault: bool,
 }
 
@@ -139,7 +146,9 @@ impl Machine {
             max_tick: options.max_cycles.map_or(u64::MAX, |c| c.saturating_mul(fastest)),
             visible: time.from_ps(config.sync.update_visible_ps).max(1),
             wake: time.from_ps(config.sync.wake_ps),
+            changes: 0,
             race_fault: None,
+            involved: Vec::new(),
             thread_fault: false,
             usage: options
                 .recorder
@@ -322,7 +331,7 @@ impl Machine {
         if let Some(flag) = &self.options.interrupt
             && flag.load(Ordering::Relaxed)
         {
-            return Err(Error::new(ErrorClass::LimitReached, "interrupted"));
+            return Err(Error::new(ErrorClass::LimitReached, INTERRUPTED));
         }
         let (now, executed) = (self.now, self.executed);
         if let Some(progress) = &mut self.options.progress {
@@ -352,9 +361,7 @@ impl Machine {
                     self.options.max_cycles.unwrap_or(0)
                 ),
             )
-            .help(
-                "a branch loop that polls forever looks like this; --max-cycles raises the limit",
-            ));
+            .help("--max-cycles raises the limit"));
         }
         tracing::trace!(tick, stream, ?action, "next");
         self.now = tick;
@@ -382,11 +389,17 @@ impl Machine {
             (None, e) => e,
         };
         let mut remarks = Vec::new();
+        if let Some(e) = &error
+            && self.involved.is_empty()
+        {
+            self.involved = self.places_of(e);
+        }
         let error = error.or_else(|| {
             remarks = self.conclude();
             self.race_fault.take()
         });
         Finished {
+            involved: std::mem::take(&mut self.involved),
             remarks,
             end: self.end,
             executed: self.executed,
