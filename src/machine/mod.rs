@@ -23,7 +23,7 @@ pub mod options;
 pub mod outcome;
 mod pool;
 pub mod ports;
-mod power;
+pub(crate) mod power;
 pub mod queue;
 pub mod run;
 pub mod scalar;

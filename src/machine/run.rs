@@ -211,6 +211,11 @@ impl Machine {
         })
     }
 
+    /// The program as the sequencers see it.
+    pub fn image(&self) -> &Arc<Image> {
+        &self.image
+    }
+
     /// Time base of the machine.
     pub fn timebase(&self) -> &Timebase {
         &self.time

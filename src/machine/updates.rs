@@ -70,7 +70,8 @@ impl Machine {
                 UpdateKind::Set => Effect::Set,
                 UpdateKind::Clear => Effect::Clear,
                 UpdateKind::Add(_) => Effect::Add(post.operand),
-                UpdateKind::Sub(_) | UpdateKind::Write(_) => Effect::Other,
+                UpdateKind::Sub(_) => Effect::Sub(post.operand),
+                UpdateKind::Write(_) => Effect::Write(post.operand),
             };
             log.change(Change {
                 stream,
