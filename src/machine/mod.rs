@@ -28,6 +28,7 @@ pub mod queue;
 pub mod run;
 pub mod scalar;
 mod scalar_memory;
+pub mod sim;
 pub mod sp;
 mod sp_run;
 pub mod stream;

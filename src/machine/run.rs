@@ -80,6 +80,8 @@ pub struct Machine {
     pub(super) race_fault: Option<Error>,
     pub(super) involved: Vec<Involved>,
     pub(super) thread_fault: bool,
+    /// Files that SIM words wrote.
+    pub(super) written_files: std::collections::BTreeMap<String, Vec<u8>>,
 }
 
 impl Machine {
@@ -112,8 +114,12 @@ impl Machine {
         let total = ENGINE_STREAMS + image.queues.len();
         let streams: Vec<Stream> = Engine::ALL.iter().map(|&e| Stream::new(e, total)).collect();
         let queues = (0..image.queues.len()).map(|_| Queue::new(total)).collect();
-        let states: [EngineState; 6] =
+        let mut states: [EngineState; 6] =
             std::array::from_fn(|unit| EngineState::new(unit, image.generation, &config));
+        if !program.table_sets.is_empty() {
+            let sets = Arc::new(program.activation_tables()?);
+            states.iter_mut().for_each(|s| s.act.install_table_sets(Arc::clone(&sets)));
+        }
         let executor = Executor::new(Arc::new(memory), states, options.threads);
         let prepared = std::array::from_fn(|e| vec![None; image.words[e].len()]);
         let fastest = Engine::ALL.iter().map(|&e| time.period(e)).min().unwrap_or(1);
@@ -155,6 +161,7 @@ impl Machine {
                 .as_ref()
                 .filter(|r| r.wants_usage())
                 .map(|_| Usage::new(&config.geometry)),
+            written_files: Default::default(),
             options,
             image,
             program,
