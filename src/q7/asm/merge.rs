@@ -278,7 +278,8 @@ impl Linker {
                 let slot = ((r.kind - reloc::LOW) % (reloc::HIGH - reloc::LOW)) as usize;
                 let bytes = &section.bytes[start..];
                 let high = r.kind >= reloc::HIGH;
-                let near = section.segment == Segment::Text && target.segment == Some(Segment::Text);
+                let near =
+                    section.segment == Segment::Text && target.segment == Some(Segment::Text);
                 let (encoded, absolute) = operand(bytes, here, slot, value, high, near)?;
                 let end = start + encoded.len();
                 section.bytes[start..end].copy_from_slice(&encoded);
