@@ -173,8 +173,7 @@ struct Memory(Vec<Vec<u8>>);
 impl Memory {
     fn at(&mut self, address: u32, length: usize) -> Result<&mut [u8], BusFault> {
         let offset = address.checked_sub(0x8000_0000).ok_or(BusFault::Unmapped)?;
-        let partition =
-            self.0.get_mut((offset / 0x4_0000) as usize).ok_or(BusFault::Unmapped)?;
+        let partition = self.0.get_mut((offset / 0x4_0000) as usize).ok_or(BusFault::Unmapped)?;
         let offset = (offset % 0x4_0000) as usize;
         partition.get_mut(offset..offset + length).ok_or(BusFault::Unmapped)
     }
@@ -224,8 +223,7 @@ fn run(objects: &[Object]) -> Vec<i16> {
 
 #[test]
 fn three_objects_run_as_one_library() {
-    let objects =
-        [object("kernel.s", KERNEL), object("helper.s", HELPER), object("data.s", DATA)];
+    let objects = [object("kernel.s", KERNEL), object("helper.s", HELPER), object("data.s", DATA)];
     let got = run(&objects);
     for (p, got) in got.iter().enumerate() {
         let sum: i32 = (0..32).map(|lane| p as i32 * 3 - lane).sum();
@@ -292,7 +290,12 @@ fn relocations_and_symbols_are_the_usual_ones() {
         let mut out = Vec::new();
         for r in &section.relocs {
             let kind = link::reloc::name(r.kind);
-            out.push(format!("{:x} {kind} {}{:+}", r.offset, object.symbol_name(r.symbol), r.addend));
+            out.push(format!(
+                "{:x} {kind} {}{:+}",
+                r.offset,
+                object.symbol_name(r.symbol),
+                r.addend
+            ));
         }
         out
     };
@@ -458,7 +461,8 @@ fn gnu_and_own_objects_link_to_the_same_bytes() {
     assert_eq!(linked_sections(&merge::merge(&gnu, &options).unwrap()), expected, "GNU objects");
     let mixed = [gnu[0].clone(), own[1].clone()];
     assert_eq!(linked_sections(&merge::merge(&mixed, &options).unwrap()), expected, "mixed");
-    for inputs in [["one.own.o", "two.own.o"], ["one.gnu.o", "two.own.o"], ["one.gnu.o", "two.gnu.o"]]
+    for inputs in
+        [["one.own.o", "two.own.o"], ["one.gnu.o", "two.own.o"], ["one.gnu.o", "two.gnu.o"]]
     {
         let arguments = ["--no-relax", "-T", "script", "-o", "linked", inputs[0], inputs[1]];
         tool(at, "ld", &arguments);
@@ -511,7 +515,9 @@ fn gnu_objdump_reads_own_objects() {
     let theirs: Vec<_> = shown
         .lines()
         .filter_map(|line| line.split_once(": R_XTENSA_"))
-        .map(|(at, rest)| (at.trim().to_owned(), rest.split_whitespace().collect::<Vec<_>>().join(" ")))
+        .map(|(at, rest)| {
+            (at.trim().to_owned(), rest.split_whitespace().collect::<Vec<_>>().join(" "))
+        })
         .collect();
     let ours: Vec<_> = text
         .relocs

@@ -104,7 +104,12 @@ fn ten_minutes_of_damaged_input() {
             0 => {
                 let mut bytes = vec![0; (rng.next_u32() % 400) as usize];
                 rng.fill_bytes(&mut bytes);
-                let lines = disasm::disassemble(&bytes, rng.next_u32(), &Default::default(), CodecOptions::OWN);
+                let lines = disasm::disassemble(
+                    &bytes,
+                    rng.next_u32(),
+                    &Default::default(),
+                    CodecOptions::OWN,
+                );
                 assert_eq!(lines.iter().map(|line| line.bytes.len()).sum::<usize>(), bytes.len());
                 let mut core = Core::new(CoreConfig::v2(), 0);
                 core.iram[..bytes.len()].copy_from_slice(&bytes);
@@ -136,7 +141,12 @@ fn ten_minutes_of_damaged_input() {
     }
     println!(
         "{} random codes, {} damaged objects ({} still linked), {} damaged libraries ({} still loaded) in {:?}",
-        counts[0], counts[1], counts[4], counts[2], counts[5], start.elapsed()
+        counts[0],
+        counts[1],
+        counts[4],
+        counts[2],
+        counts[5],
+        start.elapsed()
     );
     assert!(counts[4] > 0 && counts[5] > 0);
 }

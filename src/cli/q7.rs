@@ -322,7 +322,8 @@ fn disasm_object(object: &Object, options: CodecOptions) -> Result<String> {
         let mut after = |out: &mut String, range: std::ops::Range<u32>| {
             while let Some(r) = relocs.next_if(|r| r.offset < range.end) {
                 let name = link::reloc::name(r.kind);
-                let _ = write!(out, "{:17}{:x}: {name} {}", "", r.offset, object.symbol_name(r.symbol));
+                let _ =
+                    write!(out, "{:17}{:x}: {name} {}", "", r.offset, object.symbol_name(r.symbol));
                 let _ = match r.addend {
                     0 => writeln!(out),
                     addend => writeln!(out, "{addend:+#x}"),

@@ -326,13 +326,7 @@ fn same_segment(from: Segment, to: Option<Segment>) -> Result<()> {
 
 /// The instruction at the start of `bytes` with another operand in `slot`, and whether that operand
 /// is absolute (a half of an address) rather than relative to the instruction.
-fn operand(
-    bytes: &[u8],
-    pc: u32,
-    slot: usize,
-    value: u32,
-    high: bool,
-) -> Result<(Vec<u8>, bool)> {
+fn operand(bytes: &[u8], pc: u32, slot: usize, value: u32, high: bool) -> Result<(Vec<u8>, bool)> {
     let mut bundle = codec::decode(bytes, pc, CodecOptions::OWN)?;
     let Some(op) = bundle.ops.get_mut(slot) else {
         return Err(program(format!("the instruction has no slot {slot}")));

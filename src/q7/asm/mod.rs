@@ -394,7 +394,8 @@ impl<'a> Assembler<'a> {
                             here: address.wrapping_add(bytes.len() as u32),
                             statement: at,
                         };
-                        let sum = scope.full(value, 0)?.ok_or_else(|| program("value not known"))?;
+                        let sum =
+                            scope.full(value, 0)?.ok_or_else(|| program("value not known"))?;
                         let mut value = sum.value;
                         if let Some(base) = sum.base()? {
                             if *width != 4 {

@@ -218,8 +218,9 @@ fn directive(name: &str, rest: &str) -> Result<Option<Item>> {
             }
             Item::Kernel(opcode, small(&Expr::parse(spec)?, 255)? as u8, Expr::parse(function)?)
         }
-        ".local" | ".type" | ".size" | ".literal_position" | ".file" | ".ident"
-        | ".extern" => return Ok(None),
+        ".local" | ".type" | ".size" | ".literal_position" | ".file" | ".ident" | ".extern" => {
+            return Ok(None);
+        }
         _ => return Err(bad(format!("unknown directive `{name}`"))),
     }))
 }

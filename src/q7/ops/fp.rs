@@ -567,12 +567,7 @@ pub(super) static OPS: &[OpDef] = &[
 ];
 
 /// Exponent addition by `f` on all lanes of `vt` (read and written) and the source.
-fn exponents<F: Lanes>(
-    r: &RegFile,
-    o: &SlotOperands,
-    out: &mut Out,
-    f: fn(u32, u32) -> u32,
-) {
+fn exponents<F: Lanes>(r: &RegFile, o: &SlotOperands, out: &mut Out, f: fn(u32, u32) -> u32) {
     for i in 0..F::N {
         F::set(&mut out.vec[0], i, f(F::get(r.v(o, 0), i), F::get(r.v(o, 1), i)));
     }
