@@ -110,8 +110,11 @@ fn sim_words_are_checked() {
         ("dst_ndims=2", "dst_ndims=5", "sim_dimensions"),
         ("dst_dims=[2, 3]", "dst_dims=[0, 3]", "sim_size"),
         ("nbytes=8", "nbytes=0", "sim_size"),
-        ("src_step_elem=[1, 12] src_num_elem=[12, 2]",
-            "src_step_elem=[2, 12] src_num_elem=[0x7fffffff, 2]", "sim_size"),
+        (
+            "src_step_elem=[1, 12] src_num_elem=[12, 2]",
+            "src_step_elem=[2, 12] src_num_elem=[0x7fffffff, 2]",
+            "sim_size",
+        ),
     ] {
         let source = SIM.replacen(from, to, 1);
         assert_ne!(source, SIM, "{from}");

@@ -66,9 +66,7 @@ impl Plan {
             Mish => plan(Fold::No, -8, [12.0, 87.0], [Line, Flat(0.0)]),
             GeluApprxSigmoid => plan(Fold::No, -8, [11.0, 50.0], [Line, Flat(0.0)]),
             Silu => plan(Fold::No, -8, [18.0, 87.0], [Line, Flat(0.0)]),
-            DerivativeGeluApprxSigmoid => {
-                plan(Fold::No, -8, [14.0, 50.0], [Flat(1.0), Flat(0.0)])
-            }
+            DerivativeGeluApprxSigmoid => plan(Fold::No, -8, [14.0, 50.0], [Flat(1.0), Flat(0.0)]),
             DerivativeGelu => plan(Fold::No, -8, [7.0, 7.0], [Flat(1.0), Flat(0.0)]),
             DerivativeSilu => plan(Fold::No, -8, [22.0, 87.0], [Flat(1.0), Flat(0.0)]),
             DerivativeErf => plan(Fold::Even, -8, [9.3; 2], zero),
@@ -176,7 +174,8 @@ impl TableSet {
     /// Program error: the function is fixed logic or has no number, or V1, whose tables no page
     /// describes.
     pub fn push_generated(&mut self, func: ActFunc, generation: Generation) -> Result<()> {
-        let bad = |m: String| Error::new(ErrorClass::ProgramError, format!("activation table: {m}"));
+        let bad =
+            |m: String| Error::new(ErrorClass::ProgramError, format!("activation table: {m}"));
         if generation == Generation::V1 {
             return Err(bad("no page describes the tables of v1".into()));
         }
@@ -216,11 +215,8 @@ impl TableSet {
                 exponent += 1;
             }
             let bits = end.to_bits();
-            let limit = |bucket| Limit {
-                exponent: (bits >> 23) as u8,
-                mantissa: bits & 0x7F_FFFF,
-                bucket,
-            };
+            let limit =
+                |bucket| Limit { exponent: (bits >> 23) as u8, mantissa: bits & 0x7F_FFFF, bucket };
             profile.large[side] = limit(record(self.buckets.len())?);
             let last = || {
                 let bits = f32::from_bits(bits - 1).to_bits();
@@ -242,11 +238,8 @@ impl TableSet {
             };
             let start = (plan.low + 127).clamp(0, 255) as u8;
             let first = if end > 0.0 { start - 1 } else { 0 };
-            profile.small[side] = Limit {
-                exponent: first,
-                mantissa: 0x7F_FFFF,
-                bucket: record(self.buckets.len())?,
-            };
+            profile.small[side] =
+                Limit { exponent: first, mantissa: 0x7F_FFFF, bucket: record(self.buckets.len())? };
             self.buckets.push(small);
         }
         self.functions.push((number, profile));
