@@ -8,6 +8,8 @@ const COLUMNS = {
       ['stream', 'h'], ['flags', 'b'], ['stall', 'b']],
   T: [['start', 'd'], ['dur', 'u'], ['pc', 'u'], ['stream', 'h'], ['cause', 'b']],
   S: [['tick', 'd'], ['value', 'u'], ['byIndex', 'u'], ['id', 'h'], ['by', 'h']],
+  Q: [['start', 'd'], ['dur', 'u'], ['pc', 'u'], ['index', 'u'], ['cycles', 'u'], ['core', 'b']],
+  C: [['tick', 'd'], ['value', 'u'], ['which', 'h']],
 };
 const ARRAYS = {d: Float64Array, u: Uint32Array, f: Float32Array, h: Uint16Array, b: Uint8Array};
 const NONE = 0xffff;
@@ -20,7 +22,8 @@ function bytesOf(text) {
 }
 
 async function readColumns() {
-  const blocks = {I: [], T: [], S: []}, rows = {I: 0, T: 0, S: 0};
+  const blocks = {}, rows = {};
+  for (const kind in COLUMNS) { blocks[kind] = []; rows[kind] = 0; }
   for (const e of document.querySelectorAll('script[data-k]')) {
     const n = Number(e.dataset.n), kind = e.dataset.k;
     const stream = new Blob([bytesOf(e.textContent)]).stream().pipeThrough(new DecompressionStream('deflate'));
