@@ -146,14 +146,14 @@ def tables(path):
         assert columns[:len(wanted)] == wanted, f"{t} has the columns of the schema"
     # what one table says of another
     packets = one(f"select count(*) from {table('DmaPacket')}")
-    assert n == one(f"select coalesce(sum(instruction_count), 0) from {table('OpcodeSummary')}"), "opcodes add up"
+    assert n == one(f"select coalesce(sum(instruction_count::bigint), 0) from {table('OpcodeSummary')}"), "opcodes add up"
     assert packets == one(f"select dma_transfer_count from {table('Summary')}"), "packets add up"
     hbm = one(f"select hbm_read_bytes + hbm_write_bytes from {table('Summary')}")
-    moved = one(f"select coalesce(max(total_transfer_bytes), 0) from {table('HbmUsage')}")
+    moved = one(f"select coalesce(max(total_transfer_bytes::bigint), 0) from {table('HbmUsage')}")
     assert moved == hbm, f"HbmUsage moves {moved} bytes, the summary {hbm}"
-    pending = db.sql(f"select arg_max(value, timestamp), max(value) from {table('PendingDma')}").fetchall()[0]
+    pending = db.sql(f"select arg_max(value::bigint, timestamp::bigint), coalesce(max(value::bigint), 0) from {table('PendingDma')}").fetchall()[0]
     assert not packets or pending[1] > 0, "transfers are pending at some time"
-    full = [one(f"select coalesce(max(avg_util_percent), 0) from {table(t)}") for t in ("SbufUsage", "PsumUsage")]
+    full = [one(f"select coalesce(max(avg_util_percent::double), 0) from {table(t)}") for t in ("SbufUsage", "PsumUsage")]
     assert all(0 <= x <= 100 for x in full)
     if kind == "parquet":
         arrow(path, schema)

@@ -1,7 +1,8 @@
 //! Summary of a run, made from its records: per engine what it did and why it waited.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::attribution::{Attribution, Resume, Span};
@@ -104,12 +105,14 @@ pub struct SummaryBuilder {
     streams: Vec<StreamSummary>,
     attribution: Attribution,
     critical: CriticalPath,
-    words: HashMap<(u16, u32), WordSummary>,
+    words: FxHashMap<(u16, u32), WordSummary>,
+    // ticks of waiting, by stream and what was waited for
+    waited: FxHashMap<(usize, SyncId), u64>,
     memory: [[u64; 2]; 3],
     transfers: TransferTotals,
     // transfers of each block so far, and bytes moved by (block, transfer in it)
-    block_seen: HashMap<u32, usize>,
-    moved: HashMap<(u32, usize), (u64, u64)>,
+    block_seen: FxHashMap<u32, usize>,
+    moved: FxHashMap<(u32, usize), (u64, u64)>,
     active: Cover,
     by_kind: [(TransferTotals, Cover); 3],
     dynamic: Cover,
@@ -207,7 +210,7 @@ impl SummaryBuilder {
             _ => (0, None),
         };
         let (streams, words, facts) = (&mut self.streams, &mut self.words, &self.facts);
-        let any_engine = &mut self.any_engine;
+        let (any_engine, total_waits) = (&mut self.any_engine, &mut self.waited);
         self.attribution.add(record, |s, span| {
             let word = words.entry((s as u16, pc)).or_default();
             let ticks = span.to - span.from;
@@ -228,7 +231,7 @@ impl SummaryBuilder {
                     if let (StallCause::Semaphore | StallCause::Event, Some((id, _))) =
                         (cause, waited)
                     {
-                        *streams[s].waited_on.entry(facts.sync_name(id)).or_default() += ticks;
+                        *total_waits.entry((s, id)).or_default() += ticks;
                     }
                     keep_gap(&mut streams[s].gaps, span, cause, pc, waited);
                 }
@@ -316,6 +319,9 @@ impl SummaryBuilder {
         self.transfers.active_ticks = self.active.total();
         let by_kind =
             self.by_kind.map(|(t, cover)| TransferTotals { active_ticks: cover.total(), ..t });
+        for ((s, id), ticks) in self.waited {
+            self.streams[s].waited_on.insert(self.facts.sync_name(id), ticks);
+        }
         let (path, sync) = self.critical.finish();
         let length = path.iter().sum::<u64>() + sync;
         let share = |t: u64| t as f64 / length.max(1) as f64;
@@ -380,7 +386,7 @@ fn keep_gap(
     gaps.sort_by_key(|g| (std::cmp::Reverse(g.to - g.from), g.from));
 }
 
-fn loads(facts: &Facts, moved: &HashMap<(u32, usize), (u64, u64)>) -> BTreeMap<String, Loads> {
+fn loads(facts: &Facts, moved: &FxHashMap<(u32, usize), (u64, u64)>) -> BTreeMap<String, Loads> {
     let mut out: BTreeMap<String, Loads> = BTreeMap::new();
     for (&(block, which), &(count, bytes)) in moved {
         let source = facts.blocks.get(block as usize).and_then(|b| b.source.get(which).copied());

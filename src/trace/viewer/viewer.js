@@ -56,7 +56,7 @@ function build() {
       overlapped(s);
       if (control[s].length) add('slices', 13, '', {s, sub: 'sequencer', lane: new Lane(control[s], I.start, dur, klass)});
       add('stalls', 9, '', {s, sub: 'stalls', lane: new Lane(waits[s], W.start, W.dur, r => W.cause[r])});
-      if (s === 0 && I.n) { y += 2; add('rate', 30, '', {s, sub: 'of ' + big(META.facts.pe[0] * META.facts.pe[1] * 2 * META.facts.engine_hz[0]) + 'FLOP/s', lanes: tracks.filter(t => t.kind === 'slices' && t.sub !== 'sequencer').map(t => t.lane), weight: I.flops, peak: META.facts.pe[0] * META.facts.pe[1] * 2 * META.facts.engine_hz[0], unit: 'FLOP/s'}); }
+      if (s === 0 && I.n) { y += 2; add('rate', 30, '', {s, sub: 'of ' + rate(META.facts.pe[0] * META.facts.pe[1] * 2 * META.facts.engine_hz[0], 'FLOP/s'), lanes: tracks.filter(t => t.kind === 'slices' && t.sub !== 'sequencer').map(t => t.lane), weight: I.flops, peak: META.facts.pe[0] * META.facts.pe[1] * 2 * META.facts.engine_hz[0], unit: 'FLOP/s'}); }
       if (s === POOL) coreTracks(add, () => y++);
       y += 9;
     } else {
@@ -67,7 +67,7 @@ function build() {
     }
   });
   const queues = tracks.filter(t => t.kind === 'slices' && t.s >= engines);
-  if (queues.length) { add('rate', 30, 'DMA', {sub: 'of ' + big(META.facts.dma_bytes_per_second) + 'B/s', lanes: queues.map(t => t.lane), weight: I.rd, peak: META.facts.dma_bytes_per_second, unit: 'B/s', head: true}); y += 8; }
+  if (queues.length) { add('rate', 30, 'DMA', {sub: 'of ' + rate(META.facts.dma_bytes_per_second, 'B/s'), lanes: queues.map(t => t.lane), weight: I.rd, peak: META.facts.dma_bytes_per_second, unit: 'B/s', head: true}); y += 8; }
   for (const t of tracks) if (t.kind === 'rate') t.sums = t.lanes.map(l => {
     const p = new Float64Array(l.n + 1);
     for (let i = 0; i < l.n; i++) p[i + 1] = p[i] + t.weight[l.rows[i]];
@@ -75,7 +75,8 @@ function build() {
   });
   ['SBUF', 'PSUM'].forEach((memory, m) => {
     if (!counters.has(MEMORY + m)) return;
-    add('step', 22, memory, {...steps(counters.get(MEMORY + m), C), max: 10000, sub: 'in use', show: v => (v / 100).toFixed(1) + ' %', head: true});
+    const step = steps(counters.get(MEMORY + m), C), show = v => (v / 100).toFixed(v < 1000 ? 2 : 1) + ' %';
+    add('step', 24, memory, {...step, sub: 'in use, max ' + show(step.max), show, name: memory + ' in use', head: true});
     y += 4;
   });
   const byId = by(S, i => S.id[i]);
@@ -463,7 +464,7 @@ function brief(r) {
   if (text && text !== name) out += `<code>${esc(text.slice(0, 300))}</code><br>`;
   if (source) out += `<span class="s">${esc(source)}</span><br>`;
   out += `at ${time(I.start[r])}, busy ${cycles(s, I.dur[r])} cycles (${time(I.dur[r])}), complete after ${cycles(s, I.life[r])}`;
-  if (isTransfer(r)) out += `<br>${I.rd[r].toLocaleString('en')} bytes ${I.flags[r] & 4 ? 'from HBM' : 'stored'}, ${big(I.rd[r] * META.header.tick_hz / Math.max(I.dur[r], 1))}B/s`;
+  if (isTransfer(r)) out += `<br>${I.rd[r].toLocaleString('en')} bytes ${I.flags[r] & 4 ? 'from HBM' : 'stored'}, ${rate(I.rd[r] * META.header.tick_hz / Math.max(I.dur[r], 1), 'B/s')}`;
   if (waited(r)) out += `<br>waited ${cycles(s, I.head[r] - I.granted[r])} cycles for ${esc(syncName(I.sync[r]))}${I.by[r] !== NONE ? ', released by ' + esc(streams[I.by[r]]) : ''}`;
   if (I.stall[r]) out += `<br>held by ${META.causes[I.stall[r] - 1]}`;
   return out;
@@ -536,7 +537,7 @@ function sideSummary() {
   let out = '';
   if (META.error) out += `<div class="bad">${esc(META.error)}</div>`;
   const peak = META.facts.pe[0] * META.facts.pe[1] * 2 * META.facts.engine_hz[0], seconds = total / META.header.tick_hz;
-  out += `<h2>Run</h2><table>${tr('time', time(s.total_ticks) + ', ' + cycles(0, s.total_ticks) + ' PE cycles')}${tr('PE', `${big(s.hardware_flops / seconds)}FLOP/s of ${big(peak)} (${pct(s.hardware_flops / seconds / peak)})`)}${tr('DMA', `${big(s.transfers.bytes / seconds)}B/s of ${big(META.facts.dma_bytes_per_second)}, ${s.transfers.count} transfers`)}`;
+  out += `<h2>Run</h2><table>${tr('time', time(s.total_ticks) + ', ' + cycles(0, s.total_ticks) + ' PE cycles')}${tr('PE', `${rate(s.hardware_flops / seconds, 'FLOP/s')} of ${rate(peak, '')} (${pct(s.hardware_flops / seconds / peak)})`)}${tr('DMA', `${rate(s.transfers.bytes / seconds, 'B/s')} of ${rate(META.facts.dma_bytes_per_second, '')}, ${s.transfers.count} transfers`)}`;
   for (const m in s.memory) out += tr(m, `${big(s.memory[m].read)} B read, ${big(s.memory[m].written)} written`);
   out += '</table><h2>Streams</h2><table><tr><th>stream</th><th class="n">slices</th><th class="n">busy</th><th class="n">critical</th></tr>';
   for (const x of s.streams) {
@@ -605,7 +606,7 @@ function hover(x, y, e) {
     } else if (t?.kind === 'cores') {
       const q = t.lane.hit(at, (view.b - view.a) / (size.w - GUTTER)), {Q} = T;
       if (q >= 0) html = `<b>${esc(coreName(q))}</b> <span class="s">Q7 core ${t.core}, POOL #${Q.index[q]}</span><br>` + (Q.pc[q] === LOAD ? `${big(Q.cycles[q])} bytes in ${time(Q.dur[q])}` : `${Q.cycles[q].toLocaleString('en')} cycles (${time(Q.dur[q])}) from ${time(Q.start[q])}`);
-    } else if (t?.kind === 'rate') { const v = rateIn(t, tickAt(x - .5), tickAt(x + .5)); html = `${big(v)}${t.unit} (${(100 * v / t.peak).toFixed(1)} %)`; }
+    } else if (t?.kind === 'rate') { const v = rateIn(t, tickAt(x - .5), tickAt(x + .5)); html = `${rate(v, t.unit)} (${(100 * v / t.peak).toFixed(1)} %)`; }
   }
   tip.hidden = !html;
   if (html) {
