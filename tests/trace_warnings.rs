@@ -62,7 +62,8 @@ fn tiny_transfers() {
     let tiny = ".block in tiny\n  copy dst=c src=small\n.end\n.stream SP\n  DMA_TRIGGER in tiny\n  NOP $S[loaded]>=1\n";
     let found = warnings(tiny);
     assert!(of(&found, "tiny_dma")[0].contains("1 of 1 DMA transfers"), "{found:?}");
-    let large = warnings(&format!("{BLOCK}.stream SP\n  DMA_TRIGGER in once\n  NOP $S[loaded]>=1\n"));
+    let large =
+        warnings(&format!("{BLOCK}.stream SP\n  DMA_TRIGGER in once\n  NOP $S[loaded]>=1\n"));
     assert!(of(&large, "tiny_dma").is_empty(), "{large:?}");
 }
 
@@ -97,7 +98,9 @@ fn bank_conflicts() {
 fn an_engine_that_idles_and_why() {
     let act = "  ACTIVATE src=fp32@p [1][512] dst=fp32@d [1][512] activation_func=1 bias=0.0 \
                in_bias_dtype=fp32/fp32 scale_value=1.0 num_active_channels=128";
-    let waits = format!(".stream ACT\n{act}\n{act} $S[ready]++@complete\n.stream DVE\n{COPY} $S[ready]>=1\n");
+    let waits = format!(
+        ".stream ACT\n{act}\n{act} $S[ready]++@complete\n.stream DVE\n{COPY} $S[ready]>=1\n"
+    );
     let found = warnings(&waits);
     let gap = of(&found, "idle_gap");
     let gap = gap.iter().find(|g| g.starts_with("DVE")).unwrap_or_else(|| panic!("{found:?}"));

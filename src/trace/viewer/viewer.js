@@ -699,6 +699,8 @@ const state = window.tpbemu = {ready: false, frames: 0, drawMs: 0, loadMs: 0};
     view.a = 0; view.b = META.end * 1.02 + 1;
     resize(); fitAll(); side();
     Object.defineProperties(state, Object.getOwnPropertyDescriptors({
+      labels: tracks.map(t => `${t.label} ${t.sub}`.trim()),
+      get critical() { return critLanes ? critLanes.flat().reduce((n, l) => n + l.n, 0) : 0; },
       rows: T.I.n, cores: T.Q.n, counters: T.C.n, updates: T.S.n, stalls: T.T.n, tracks: tracks.length,
       get view() { return {a: view.a, b: view.b}; },
       get selected() { return selected; },
