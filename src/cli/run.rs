@@ -196,7 +196,19 @@ pub fn main(args: &RunArgs) -> Result<ExitCode> {
     for note in &result.finished.notes {
         eprintln!("note: {note}");
     }
+    write_files(&args.program, &result)?;
     report(args, &mut result, &checks, host)
+}
+
+/// Writes what the program's SIM words put into files of its folder.
+fn write_files(program: &Path, result: &RunResult) -> Result<()> {
+    let folder = if program.is_dir() { program } else { program.parent().unwrap_or(Path::new("")) };
+    for (name, bytes) in result.machine.written_files() {
+        let path = program::files::confined(folder, name)
+            .map_err(|why| Error::new(ErrorClass::ProgramError, why))?;
+        program::files::write_whole(&path, bytes)?;
+    }
+    Ok(())
 }
 
 fn report(

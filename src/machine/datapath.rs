@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::agenda::Action;
 use super::executor::{DMA_UNIT, Dependencies};
-use super::options::{Point, Races};
+use super::options::{Involved, Point, Races};
 use super::run::Machine;
 use super::stream::{Blocked, InFlight, Pending};
 use crate::check::Clock;
@@ -61,6 +61,8 @@ impl Machine {
         } else if start > now {
             stream.stall.get_or_insert(StallCause::Queue);
         }
+        self.changes += 1;
+        let stream = &mut self.streams[s];
         stream.works += 1;
         if let Some(log) = &mut self.log {
             log.numbered(s, stream.executed as u32);
@@ -375,6 +377,15 @@ impl Machine {
         }
         if crate::check::race::allowed(&self.program, &conflict, &self.config) {
             return;
+        }
+        if self.involved.is_empty() {
+            let of = |s: crate::check::Stamp| Involved {
+                stream: s.stream,
+                pc: s.pc,
+                tick: Some(s.tick),
+                waiting_since: None,
+            };
+            self.involved = vec![of(a), of(b)];
         }
         let earlier = self.location(a.stream, a.pc as usize);
         let later = self.location(b.stream, b.pc as usize);

@@ -136,6 +136,7 @@ impl Machine {
             self.sync.act(wait);
             let after = self.sync.value(wait.id())?;
             if before != after {
+                self.changes += 1;
                 let by = (s as u16, self.streams[s].executed);
                 if self.checks_races() {
                     let clock = self.streams[s].clock.clone();

@@ -56,8 +56,10 @@ impl Machine {
     /// Applies an update now and wakes who waited for it.
     pub(super) fn apply(&mut self, post: Post) -> Result<()> {
         let (stream, pc) = (usize::from(post.by.0), post.pc as usize);
+        let before = self.sync.value(post.id).ok();
         let applied = self.sync.apply(post.id, post.kind, post.operand);
         let (value, odd) = self.placed(applied, stream, pc)?;
+        self.changes += u64::from(before != Some(value));
         if let Some(clock) = &post.clock {
             let grows = matches!(post.kind, UpdateKind::Add(_));
             self.clocks.update(post.id, value, grows, clock);
@@ -68,7 +70,8 @@ impl Machine {
                 UpdateKind::Set => Effect::Set,
                 UpdateKind::Clear => Effect::Clear,
                 UpdateKind::Add(_) => Effect::Add(post.operand),
-                UpdateKind::Sub(_) | UpdateKind::Write(_) => Effect::Other,
+                UpdateKind::Sub(_) => Effect::Sub(post.operand),
+                UpdateKind::Write(_) => Effect::Write(post.operand),
             };
             log.change(Change {
                 stream,
