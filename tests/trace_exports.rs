@@ -94,6 +94,71 @@ fn shares_of_the_critical_path_add_up() {
 }
 
 #[test]
+fn the_summary_has_every_figure_in_text_and_json() {
+    let directory = tempfile::tempdir().unwrap();
+    let json = run("attention", directory.path()).unwrap();
+    let streams = json["streams"].as_array().unwrap();
+    // ACT waits for PE's results and for POOL's and DVE's
+    let act = &streams[1];
+    let by: Vec<&str> = act["waits"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|w| w["released_by"].as_str().unwrap())
+        .collect();
+    assert!(by.contains(&"PE") && by.contains(&"DVE"), "{by:?}");
+    for s in streams {
+        let sum =
+            |v: &Value| -> u64 { v.as_object().unwrap().values().filter_map(Value::as_u64).sum() };
+        let waits: u64 =
+            s["waits"].as_array().unwrap().iter().filter_map(|w| w["ticks"].as_u64()).sum();
+        assert_eq!(sum(&s["waited_on"]), waits);
+        let semaphore = s["stall_ticks"]["semaphore"].as_u64().unwrap_or(0);
+        assert_eq!(waits, semaphore, "{}: every tick of waiting has what it waited for", s["name"]);
+    }
+    for field in [
+        "total_time",
+        "neuroncore_cycle_count",
+        "hardware_flops",
+        "hfu_estimated_percent",
+        "dma_active_time_percent",
+        "dma_transfer_total_bytes",
+        "mbu_estimated_percent",
+        "mm_arithmetic_intensity",
+        "peak_flops_bandwidth_ratio",
+        "sbuf_read_bytes",
+        "psum_write_bytes",
+        "hbm_read_bytes",
+        "tensor_engine_active_time_percent",
+        "gpsimd_engine_instruction_count",
+        "matmul_instruction_count",
+        "activate_instruction_time",
+        "total_active_time",
+    ] {
+        assert!(json[field].as_f64().unwrap() > 0.0, "{field}");
+    }
+    assert!(!json["top"].as_array().unwrap().is_empty());
+    let text =
+        String::from_utf8(tpbemu(&["run", program("attention").to_str().unwrap()]).stdout).unwrap();
+    for part in [
+        "simulated time",
+        "busy %",
+        "crit %",
+        "semaphore ",
+        "TFLOP/s",
+        "GB/s",
+        "roofline:",
+        "bytes: hbm",
+        "busiest instructions",
+        "critical path in synchronisation",
+        "ACT waited",
+        "released by PE",
+    ] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+}
+
+#[test]
 fn a_run_that_fails_leaves_whole_traces() {
     for name in ["deadlock", "race"] {
         let directory = tempfile::tempdir().unwrap();
@@ -339,9 +404,14 @@ fn q7_cores_and_library_loads_are_in_the_traces() {
     run("q7-libraries", directory.path()).unwrap();
     let (events, _) = events(&directory.path().join("t.json"));
     let q7: Vec<&Value> = events.iter().filter(|e| e["cat"] == "q7").collect();
+    let text = std::fs::read_to_string(program("q7-libraries/q7-libraries.tpb")).unwrap();
+    let wanted = text.matches("modify_op=LOAD_LIB core_mask=0xff").count();
     let loads = q7.iter().filter(|e| e["name"] == "library load").count();
-    assert_eq!(loads, 4 * 8, "four libraries on eight cores");
-    assert_eq!(q7.len() - loads, 4 * 8, "four kernels on eight cores");
+    assert!(wanted > 1);
+    assert_eq!(loads, wanted * 8, "every library goes into eight cores");
+    let kernels: std::collections::BTreeSet<u64> =
+        q7.iter().filter_map(|e| e["args"]["pc"].as_u64()).collect();
+    assert_eq!(kernels.len(), text.matches(".word64 \"f0").count(), "every kernel ran on cores");
     let html = directory.path().join("t.html");
     viewer(&html, &["--cores", &q7.len().to_string()]);
 }

@@ -34,6 +34,17 @@ pub struct Gap {
     pub waited: Option<(SyncId, Option<(u16, u64)>)>,
 }
 
+/// Time that a stream waited for one thing and one releaser.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Waiting {
+    /// The event or semaphore.
+    pub on: String,
+    /// The stream whose update ended the waits; `None` if nobody did.
+    pub released_by: Option<String>,
+    /// Ticks.
+    pub ticks: u64,
+}
+
 /// Gaps kept per stream, the longest ones.
 const GAPS: usize = 4;
 
@@ -54,6 +65,8 @@ pub struct StreamSummary {
     pub stall_ticks: Stalls,
     /// Ticks of waiting by the event or semaphore waited for.
     pub waited_on: BTreeMap<String, u64>,
+    /// The same by who ended the waits, longest first.
+    pub waits: Vec<Waiting>,
     /// Ticks from start to end, summed over instructions; they overlap.
     pub instruction_ticks: u64,
     /// Bytes read by the data path.
@@ -106,8 +119,8 @@ pub struct SummaryBuilder {
     attribution: Attribution,
     critical: CriticalPath,
     words: FxHashMap<(u16, u32), WordSummary>,
-    // ticks of waiting, by stream and what was waited for
-    waited: FxHashMap<(usize, SyncId), u64>,
+    // ticks of waiting, by stream, what was waited for and which stream released it
+    waited: FxHashMap<(usize, SyncId, Option<u16>), u64>,
     memory: [[u64; 2]; 3],
     transfers: TransferTotals,
     // transfers of each block so far, and bytes moved by (block, transfer in it)
@@ -228,10 +241,11 @@ impl SummaryBuilder {
                     if cause == StallCause::Port {
                         word.port_ticks += ticks;
                     }
-                    if let (StallCause::Semaphore | StallCause::Event, Some((id, _))) =
+                    if let (StallCause::Semaphore | StallCause::Event, Some((id, by))) =
                         (cause, waited)
                     {
-                        *total_waits.entry((s, id)).or_default() += ticks;
+                        let by = by.map(|(stream, _)| stream);
+                        *total_waits.entry((s, id, by)).or_default() += ticks;
                     }
                     keep_gap(&mut streams[s].gaps, span, cause, pc, waited);
                 }
@@ -319,8 +333,16 @@ impl SummaryBuilder {
         self.transfers.active_ticks = self.active.total();
         let by_kind =
             self.by_kind.map(|(t, cover)| TransferTotals { active_ticks: cover.total(), ..t });
-        for ((s, id), ticks) in self.waited {
-            self.streams[s].waited_on.insert(self.facts.sync_name(id), ticks);
+        for ((s, id, by), ticks) in self.waited {
+            let on = self.facts.sync_name(id);
+            *self.streams[s].waited_on.entry(on.clone()).or_default() += ticks;
+            let released_by = by.and_then(|b| header.streams.get(usize::from(b)).cloned());
+            self.streams[s].waits.push(Waiting { on, released_by, ticks });
+        }
+        for s in &mut self.streams {
+            let key =
+                |w: &Waiting| (std::cmp::Reverse(w.ticks), w.on.clone(), w.released_by.clone());
+            s.waits.sort_by_key(key);
         }
         let (path, sync) = self.critical.finish();
         let length = path.iter().sum::<u64>() + sync;
