@@ -27,9 +27,8 @@ pub fn take(subject: &Subject, delays: &Delays, traces: &[PathBuf]) -> Result<(T
         header = Some(h.clone());
         let mut all: Vec<Box<dyn Recorder>> = vec![Box::new(film.clone())];
         for path in traces {
-            let context =
-                Context { header: h.clone(), facts: Facts::of(machine), names: machine.namer() };
-            match export::open(path, context) {
+            let context = Context::new(h.clone(), Facts::of(machine), machine.namer());
+            match export::open(path, context, None) {
                 Ok(exporter) => {
                     let exporter = Shared::new(exporter);
                     exports.push(exporter.clone());

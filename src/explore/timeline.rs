@@ -281,7 +281,7 @@ mod tests {
             streams: ["PE", "ACT", "POOL", "DVE", "SP", "q:in"].map(String::from).into(),
             periods: vec![1; 6],
         };
-        let names: Namer = Box::new(|s, pc| ("".into(), format!("WORK{s}.{pc}"), None));
+        let names: Namer = std::sync::Arc::new(|s, pc| ("".into(), format!("WORK{s}.{pc}"), None));
         let delays: Delays =
             [(Site { stream: 0, index: 0, point: PointName::Completion }, 5000)].into();
         let involved = [
@@ -320,7 +320,7 @@ mod tests {
             streams: vec!["PE".into()],
             periods: vec![1],
         };
-        let names: Namer = Box::new(|_, pc| ("".into(), format!("WORK{pc}"), None));
+        let names: Namer = std::sync::Arc::new(|_, pc| ("".into(), format!("WORK{pc}"), None));
         let involved = [Involved { stream: 0, pc: 500, tick: None, waiting_since: None }];
         let view = View {
             header: &header,

@@ -88,7 +88,7 @@ impl Machine {
         let drains = match word.kind {
             // compiled V1 programs place the trigger right behind the producer and rely on it
             Kind::Trigger(..) => self.config.sequencer.doorbell_drains,
-            Kind::End => true,
+            Kind::End | Kind::Sim(_) => true,
             Kind::Control => inst.generation != Generation::V1 && inst.opcode() == op::DRAIN,
             _ => false,
         };
@@ -115,6 +115,10 @@ impl Machine {
                 Done { extra: self.config.sequencer.dma_barrier_cycles * period, ..Done::plain() }
             }
             Kind::End => Done { state: RunState::Done, ..Done::plain() },
+            Kind::Sim(ref op) => {
+                self.sim(s, pc, op)?;
+                Done::plain()
+            }
             _ if inst.generation == Generation::V1 => self.control_v1(s, pc, inst)?,
             _ => self.control_v2(s, pc, inst)?,
         };

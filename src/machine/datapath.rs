@@ -196,6 +196,11 @@ impl Machine {
             let record = Record::Cores { tick: now, pc: p.pc as u32, index: p.index, cycles };
             self.record(&record);
         }
+        if let (Some((cores, bytes)), true) = (outcome.loaded, self.options.recorder.is_some()) {
+            let end = now + c.work * period;
+            let (pc, index) = (p.pc as u32, p.index);
+            self.record(&Record::Library { tick: now, end, pc, index, cores, bytes });
+        }
         if let Some(text) = outcome.notice {
             self.note(s, p.pc, text);
         }
@@ -294,6 +299,11 @@ impl Machine {
         if let Some(log) = &mut self.log {
             let (tick, footprint) = (self.now, Arc::clone(work));
             log.started(Started { stream, work: number, pc: pc as u32, tick, footprint });
+        }
+        if let Some(usage) = &mut self.usage
+            && work.judged
+        {
+            usage.touch(self.now, &work.accesses);
         }
         let after = self.enter(stream, work, number, pc, clock)?;
         if let Some(validity) = &mut self.validity {

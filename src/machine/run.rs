@@ -29,6 +29,7 @@ use crate::isa::{Engine, Generation};
 use crate::memory::{Memory, Validity};
 use crate::program::Program;
 use crate::sync::{SyncId, SyncState};
+use crate::trace::usage::Usage;
 use crate::trace::{Record, Recorder, TraceHeader};
 
 /// Message of the error of a run that was ended from outside.
@@ -63,6 +64,8 @@ pub struct Machine {
     pub(super) validity: Option<Validity>,
     pub(super) executor: Executor,
     pub(super) options: Options,
+    /// How full the memories are, where the recorder wants to know.
+    pub(super) usage: Option<Usage>,
     pub(super) races: Vec<Error>,
     pub(super) race_pairs: rustc_hash::FxHashSet<(usize, u32, usize, u32)>,
     pub(super) notes: Vec<String>,
@@ -77,6 +80,8 @@ pub struct Machine {
     pub(super) race_fault: Option<Error>,
     pub(super) involved: Vec<Involved>,
     pub(super) thread_fault: bool,
+    /// Files that SIM words wrote.
+    pub(super) written_files: std::collections::BTreeMap<String, Vec<u8>>,
 }
 
 impl Machine {
@@ -110,8 +115,12 @@ impl Machine {
         let total = ENGINE_STREAMS + image.queues.len();
         let streams: Vec<Stream> = Engine::ALL.iter().map(|&e| Stream::new(e, total)).collect();
         let queues = (0..image.queues.len()).map(|_| Queue::new(total)).collect();
-        let states: [EngineState; 6] =
+        let mut states: [EngineState; 6] =
             std::array::from_fn(|unit| EngineState::new(unit, image.generation, &config));
+        if !program.table_sets.is_empty() {
+            let sets = Arc::new(program.activation_tables()?);
+            states.iter_mut().for_each(|s| s.act.install_table_sets(Arc::clone(&sets)));
+        }
         let executor = Executor::new(Arc::new(memory), states, options.threads);
         let prepared = std::array::from_fn(|e| vec![None; image.words[e].len()]);
         let fastest = Engine::ALL.iter().map(|&e| time.period(e)).min().unwrap_or(1);
@@ -148,6 +157,12 @@ impl Machine {
             race_fault: None,
             involved: Vec::new(),
             thread_fault: false,
+            usage: options
+                .recorder
+                .as_ref()
+                .filter(|r| r.wants_usage())
+                .map(|_| Usage::new(&config.geometry)),
+            written_files: Default::default(),
             options,
             image,
             program,
@@ -181,7 +196,7 @@ impl Machine {
     /// Names instructions and blocks for a trace: (name, text, source line).
     pub fn namer(&self) -> crate::trace::export::Namer {
         let (image, program) = (Arc::clone(&self.image), Arc::clone(&self.program));
-        Box::new(move |stream, pc| {
+        Arc::new(move |stream, pc| {
             let (s, pc) = (usize::from(stream), pc as usize);
             if s >= ENGINE_STREAMS {
                 let block = program.blocks.get(pc);
@@ -202,6 +217,11 @@ impl Machine {
             let line = program.stream(Engine::ALL[s]).and_then(|p| program.source_of(p.line(pc)));
             (name, super::image::disassemble(&word.inst), line)
         })
+    }
+
+    /// The program as the sequencers see it.
+    pub fn image(&self) -> &Arc<Image> {
+        &self.image
     }
 
     /// Time base of the machine.
@@ -236,7 +256,15 @@ impl Machine {
 
     /// Replaces the recorder.
     pub fn set_recorder(&mut self, recorder: Box<dyn Recorder>) {
+        self.usage = recorder.wants_usage().then(|| Usage::new(&self.config.geometry));
         self.options.recorder = Some(recorder);
+    }
+
+    /// Tells the recorder how full the memories were.
+    pub fn record_usage(&mut self) {
+        if let Some(usage) = self.usage.take() {
+            usage.finish(self.end, |r| self.record(&r));
+        }
     }
 
     /// Lets go of the recorder.

@@ -105,6 +105,31 @@ impl Machine {
         Ok(())
     }
 
+    /// Stores bytes in memory, all in one partition.
+    pub(super) fn store_bytes(
+        &mut self,
+        s: usize,
+        pc: usize,
+        address: u64,
+        bytes: Vec<u8>,
+    ) -> Result<()> {
+        let len = bytes.len() as u64;
+        let Place::Memory(MemoryPlace { space, partition, byte }) =
+            self.place(address, bytes.len())?
+        else {
+            return Err(Error::illegal(
+                "device_address",
+                format!("{address:#x} is in the event and semaphore unit, not in memory"),
+            ));
+        };
+        let access = Access::write(Region::new(space, partition, 1, ByteSet::dense(byte, len)));
+        let work = scalar_work(access, move |lane| {
+            lane.mem.row_mut(space, partition, byte, len)?.copy_from_slice(&bytes);
+            Outcome::none()
+        });
+        self.scalar(s, pc, work)
+    }
+
     /// Stores the low `size` bytes of `value`.
     pub(super) fn store_scalar(
         &mut self,

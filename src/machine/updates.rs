@@ -8,7 +8,7 @@ use crate::check::Clock;
 use crate::check::log::{Change, Effect, Lane};
 use crate::error::{Error, Result};
 use crate::sync::{SyncId, Update, UpdateKind, When};
-use crate::trace::{Record, SyncRecord};
+use crate::trace::{Record, SyncOp, SyncRecord};
 
 /// An update on its way to becoming visible.
 pub(super) struct Post {
@@ -70,7 +70,8 @@ impl Machine {
                 UpdateKind::Set => Effect::Set,
                 UpdateKind::Clear => Effect::Clear,
                 UpdateKind::Add(_) => Effect::Add(post.operand),
-                UpdateKind::Sub(_) | UpdateKind::Write(_) => Effect::Other,
+                UpdateKind::Sub(_) => Effect::Sub(post.operand),
+                UpdateKind::Write(_) => Effect::Write(post.operand),
             };
             log.change(Change {
                 stream,
@@ -87,7 +88,19 @@ impl Machine {
             self.note(stream, pc, format!("{}: {}", post.id, odd.describe()));
         }
         if self.options.recorder.is_some() {
-            let record = SyncRecord { tick: self.now, id: post.id, value, by: post.by };
+            let record = SyncRecord {
+                tick: self.now,
+                id: post.id,
+                value,
+                by: post.by,
+                op: match post.kind {
+                    UpdateKind::Set => SyncOp::Set,
+                    UpdateKind::Clear => SyncOp::Clear,
+                    UpdateKind::Add(_) => SyncOp::Add,
+                    UpdateKind::Sub(_) => SyncOp::Sub,
+                    UpdateKind::Write(_) => SyncOp::Write,
+                },
+            };
             self.record(&Record::Sync(record));
         }
         for s in 0..ENGINE_STREAMS {
