@@ -361,6 +361,13 @@ fn what_has_no_effect_is_a_remark_and_no_finding() {
         "{remarks}"
     );
     assert!(remarks.contains("$S[dve_done] is 1 at the end"), "{remarks}");
+    // a wait that holds whatever happens
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("p.tpb");
+    std::fs::write(&path, ".generation v3\n.stream ACT\n  NOP $S[3]>=0\n").unwrap();
+    let (program, config) = (Arc::new(load(&path, None).unwrap()), subject.config.clone());
+    let result = machine::run(program, config, options, |_, _| Vec::new(), false).unwrap();
+    assert_eq!(result.finished.remarks, ["ACT pc 0: its wait always holds"]);
 }
 
 #[test]
