@@ -20,6 +20,8 @@
 pub mod conflicts;
 pub mod exec;
 pub mod extract;
+pub mod graph;
+pub mod prove;
 
 use std::sync::Arc;
 
