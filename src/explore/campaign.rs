@@ -128,7 +128,22 @@ impl Campaign<'_> {
     ///
     /// # Errors
     /// A run that cannot be started, or a line that cannot be written; seeds already written stay.
-    pub fn run(&self, book: &mut Book, mut progress: impl FnMut(&Tally)) -> Result<Tally> {
+    pub fn run(&self, book: &mut Book, progress: impl FnMut(&Tally)) -> Result<Tally> {
+        self.run_by(book, || |seed| self.one(seed), progress)
+    }
+
+    /// As [`Campaign::run`]; each job makes a runner of its own with `runner` and asks it for the
+    /// line of each seed.
+    ///
+    /// # Errors
+    /// What the runners raise, and as [`Campaign::run`].
+    pub fn run_by<R: FnMut(u64) -> Result<Line>>(
+        &self,
+        book: &mut Book,
+        runner: impl Fn() -> R + Sync,
+        mut progress: impl FnMut(&Tally),
+    ) -> Result<Tally> {
+        let runner = &runner;
         let mut tally = Tally::default();
         let mine = |seed: u64| self.seeds.contains(&seed) && seed % self.shard.1 == self.shard.0;
         let mut have: FxHashSet<u64> = FxHashSet::default();
@@ -146,6 +161,7 @@ impl Campaign<'_> {
             for _ in 0..self.jobs.max(1) {
                 let sender = sender.clone();
                 scope.spawn(move || {
+                    let mut one = runner();
                     loop {
                         let seed = next.fetch_add(1, Ordering::Relaxed);
                         if seed >= self.seeds.end || stop.load(Ordering::Relaxed) {
@@ -154,7 +170,7 @@ impl Campaign<'_> {
                         if !mine(seed) || have.contains(&seed) {
                             continue;
                         }
-                        let line = self.one(seed);
+                        let line = one(seed);
                         // a run that the interrupt cut short says nothing
                         if stop.load(Ordering::Relaxed) || sender.send(line).is_err() {
                             return;
