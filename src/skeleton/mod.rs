@@ -19,6 +19,7 @@
 
 pub mod certify;
 pub mod classes;
+pub mod confirm;
 pub mod conflicts;
 pub mod direct;
 pub mod exec;
