@@ -8,6 +8,7 @@
 
 pub mod check;
 pub mod cli;
+pub mod debug;
 pub mod engine;
 pub mod error;
 pub mod explore;

@@ -2,6 +2,7 @@
 
 mod asm;
 mod compare;
+mod debug;
 mod disasm;
 mod export;
 mod isa;
@@ -31,6 +32,8 @@ pub struct Cli {
 enum Command {
     /// Runs a program.
     Run(run::RunArgs),
+    /// Steps a program, stops it, looks into it and takes it back.
+    Debug(debug::DebugArgs),
     /// Runs a program under many schedules and checks every run.
     Stress(stress::StressArgs),
     /// Repeats a finding of `stress`.
@@ -62,6 +65,7 @@ pub fn main() -> ExitCode {
     init_logging(cli.verbose);
     let result = match &cli.command {
         Command::Run(args) => run::main(args),
+        Command::Debug(args) => debug::main(args),
         Command::Stress(args) => stress::main(args),
         Command::Replay(args) => replay::main(args),
         Command::MutateSync(args) => mutate_sync::main(args),

@@ -383,6 +383,7 @@ pub fn convert(src: Side, dst: Side, from: numeric::Dtype, to: numeric::Dtype) -
 }
 
 /// The DMA engines of a core as a shared resource.
+#[derive(serde::Serialize, serde::Deserialize)]
 pub struct DmaEngines {
     free_at: Vec<u64>,
     hbm_free_at: u64,

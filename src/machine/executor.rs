@@ -195,6 +195,21 @@ impl Executor {
         Some(faults.swap_remove(first))
     }
 
+    /// Tickets given out, per unit, and the number of submissions.
+    pub fn counters(&self) -> ([u64; UNITS], u64) {
+        (self.tickets, self.order)
+    }
+
+    /// Goes on counting from a snapshot: everything up to there counts as finished. Nothing may
+    /// be running.
+    pub fn set_counters(&mut self, tickets: [u64; UNITS], order: u64) {
+        self.wait_all();
+        (self.tickets, self.order) = (tickets, order);
+        for (progress, ticket) in self.shared.progress.iter().zip(tickets) {
+            progress.done.store(ticket, Ordering::Release);
+        }
+    }
+
     /// The memory. The caller must have waited for the works that touch what it reads.
     pub fn memory(&self) -> &Arc<Memory> {
         &self.shared.memory

@@ -38,7 +38,7 @@ pub const VECTOR: u8 = 10;
 pub const ALIGN: u8 = 9;
 
 /// Parameters that the pages leave open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Timing {
     /// OPEN: bubble of a taken branch, by default resolve stage 3 plus fetch latency 3.
     /// (wiki: uarch/pipeline-timing)
