@@ -1,12 +1,14 @@
 //! The command line: one file per subcommand.
 
 mod asm;
+mod campaign;
 mod compare;
 mod debug;
 mod disasm;
 mod export;
 mod isa;
 mod mutate_sync;
+mod picture;
 mod q7;
 mod replay;
 pub mod run;
@@ -36,6 +38,8 @@ enum Command {
     Debug(debug::DebugArgs),
     /// Runs a program under many schedules and checks every run.
     Stress(stress::StressArgs),
+    /// Joins campaign files of `stress`.
+    Campaign(campaign::CampaignArgs),
     /// Repeats a finding of `stress`.
     Replay(replay::ReplayArgs),
     /// Measures the race check on broken variants of correct programs.
@@ -67,6 +71,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::main(args),
         Command::Debug(args) => debug::main(args),
         Command::Stress(args) => stress::main(args),
+        Command::Campaign(args) => campaign::main(args),
         Command::Replay(args) => replay::main(args),
         Command::MutateSync(args) => mutate_sync::main(args),
         Command::Export(args) => export::main(args),

@@ -312,6 +312,10 @@ impl Spool {
 
 impl Recorder for Spool {
     fn record(&mut self, record: &Record) {
+        // made when the run is over, from what the snapshot holds
+        if matches!(record, Record::Usage { .. }) {
+            return;
+        }
         // a record of numbers and text always has a JSON form
         if serde_json::to_writer(&mut self.open, record).is_ok() {
             self.open.push(b'\n');
@@ -319,6 +323,11 @@ impl Recorder for Spool {
         if self.open.len() >= PIECE {
             self.close();
         }
+    }
+
+    /// The restored run may have a recorder that wants it.
+    fn wants_usage(&self) -> bool {
+        true
     }
 }
 

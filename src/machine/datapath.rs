@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::agenda::Action;
 use super::executor::{DMA_UNIT, Dependencies};
-use super::options::{Point, Races};
+use super::options::{Involved, Point, Races};
 use super::run::Machine;
 use super::stream::{Blocked, InFlight, Inputs, Pending, Recipe};
 use crate::check::Clock;
@@ -62,6 +62,8 @@ impl Machine {
         } else if start > now {
             stream.stall.get_or_insert(StallCause::Queue);
         }
+        self.changes += 1;
+        let stream = &mut self.streams[s];
         stream.works += 1;
         if let Some(log) = &mut self.log {
             log.numbered(s, stream.executed as u32);
@@ -203,6 +205,11 @@ impl Machine {
             let record = Record::Cores { tick: now, pc: p.pc as u32, index: p.index, cycles };
             self.record(&record);
         }
+        if let (Some((cores, bytes)), true) = (outcome.loaded, self.options.recorder.is_some()) {
+            let end = now + c.work * period;
+            let (pc, index) = (p.pc as u32, p.index);
+            self.record(&Record::Library { tick: now, end, pc, index, cores, bytes });
+        }
         if let Some(text) = outcome.notice {
             self.note(s, p.pc, text);
         }
@@ -308,6 +315,11 @@ impl Machine {
         if let Some(begun) = &mut self.begun {
             begun.push(super::inspect::Begun { stream, place, pc, work: Arc::clone(work) });
         }
+        if let Some(usage) = &mut self.usage
+            && work.judged
+        {
+            usage.touch(self.now, &work.accesses);
+        }
         let after = self.enter(stream, work, number, pc, clock)?;
         if let Some(validity) = &mut self.validity {
             if let Some((access, partition, byte)) = validity.step(&work.accesses) {
@@ -381,6 +393,15 @@ impl Machine {
         }
         if crate::check::race::allowed(&self.program, &conflict, &self.config) {
             return;
+        }
+        if self.involved.is_empty() {
+            let of = |s: crate::check::Stamp| Involved {
+                stream: s.stream,
+                pc: s.pc,
+                tick: Some(s.tick),
+                waiting_since: None,
+            };
+            self.involved = vec![of(a), of(b)];
         }
         let earlier = self.location(a.stream, a.pc as usize);
         let later = self.location(b.stream, b.pc as usize);

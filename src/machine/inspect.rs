@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::agenda::Entry;
-use super::image::Image;
 use super::options::Finished;
 use super::queue::Queue;
 use super::run::Machine;
@@ -111,11 +110,6 @@ impl Machine {
     /// State of DMA queue `q`, if there is one.
     pub fn queue(&self, q: usize) -> Option<&Queue> {
         self.queues.get(q)
-    }
-
-    /// The decoded program.
-    pub fn image(&self) -> &Arc<Image> {
-        &self.image
     }
 
     /// Instructions executed so far by all streams.

@@ -120,9 +120,11 @@ pub fn run_planned(
                     "the checkpoint is damaged: its recording is not that of its run",
                 ));
             }
-            machine.restore(&checkpoint.snapshot)?;
         }
         machine.set_recorder(Box::new(all));
+        if let Some(checkpoint) = &plan.restore {
+            machine.restore(&checkpoint.snapshot)?;
+        }
         let mut early = None;
         if let (Some((every, dir)), Some(spool), Some(identity)) = (&plan.every, spool, identity) {
             let mut last = plan.restore.as_ref().map(|c| c.snapshot.clone());
@@ -143,8 +145,9 @@ pub fn run_planned(
             None if stepped => machine.run_stepped(),
             None => machine.run(),
         };
+        machine.record_usage();
         machine.drop_recorder();
-        let summary = summary.with(std::mem::take).finish(&header, finished.end, &machine.namer());
+        let summary = summary.with(std::mem::take).finish(&header, finished.end, &*machine.namer());
         let trace_digest = digest.with(|d| d.value());
         Ok(RunResult { finished, summary, trace_digest, machine })
     };

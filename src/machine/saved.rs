@@ -9,9 +9,9 @@ use smallvec::SmallVec;
 use super::queue::{Job, Queue};
 use super::stream::{Blocked, Inputs, Recipe, RunState, Stream};
 use crate::check::Clock;
-use crate::check::log::{Acquire, Change, Log, Started};
+use crate::check::log::{Acquire, Change, Log, Rung, Started};
 use crate::engine::cost::{CostQuery, CostRow, Operands};
-use crate::engine::{ShapeRegister, Work};
+use crate::engine::{DmaRequest, ShapeRegister, Transfer, Work};
 use crate::error::{Error, Result};
 use crate::memory::Access;
 use crate::sync::SyncId;
@@ -65,6 +65,7 @@ pub(super) struct SavedStream {
     pub last_reads: u64,
     pub clock: Clock,
     pub bounds: super::fault::PcBounds,
+    pub lap: super::livelock::Lap,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -89,12 +90,26 @@ pub(super) struct SavedQueue {
     pub clock: Clock,
 }
 
+/// A job that was rung for; of a request, what is left once it runs.
+#[derive(Serialize, Deserialize)]
+pub(super) struct SavedRung {
+    pub queue: usize,
+    pub stream: usize,
+    pub place: u32,
+    pub delay: u64,
+    pub block: Option<usize>,
+    /// Footprint, bytes, partitions, whether it loads, descriptors.
+    pub transfers: Vec<(Footprint, u64, u32, bool, u64)>,
+    pub semaphores: Vec<(u16, u32)>,
+}
+
 #[derive(Serialize, Deserialize)]
 pub(super) struct SavedLog {
     pub acquires: Vec<Acquire>,
     pub changes: Vec<Change>,
     /// Stream, number, word, tick, footprint.
     pub works: Vec<(usize, u32, u32, u64, u32)>,
+    pub rung: Vec<SavedRung>,
     pub places: Vec<Vec<u32>>,
     pub polled: bool,
     pub order: u64,
@@ -166,6 +181,7 @@ pub(super) fn save_stream(s: &Stream, footprints: &mut Footprints) -> SavedStrea
         last_reads: s.last_reads,
         clock: s.clock.clone(),
         bounds: s.bounds,
+        lap: s.lap.clone(),
     }
 }
 
@@ -202,6 +218,7 @@ pub(super) fn save_log(log: &Log, footprints: &mut Footprints) -> SavedLog {
         acquires: log.acquires.clone(),
         changes: log.changes.clone(),
         works,
+        rung: log.rung.iter().map(save_rung).collect(),
         places: log.places.clone(),
         polled: log.polled,
         order: log.order,
@@ -209,8 +226,64 @@ pub(super) fn save_log(log: &Log, footprints: &mut Footprints) -> SavedLog {
     }
 }
 
-pub(super) fn load_log(saved: SavedLog, work: impl Fn(u32) -> Result<Arc<Work>>) -> Result<Log> {
+fn save_rung(rung: &Rung) -> SavedRung {
+    let mut saved = SavedRung {
+        queue: rung.queue,
+        stream: rung.stream,
+        place: rung.place,
+        delay: rung.delay,
+        block: None,
+        transfers: Vec::new(),
+        semaphores: Vec::new(),
+    };
+    match &rung.job {
+        Job::Block(b) => saved.block = Some(*b),
+        Job::Request(request) => {
+            saved.semaphores = request.semaphores.to_vec();
+            let kept = request.transfers.iter().map(|t| {
+                let footprint =
+                    Footprint { accesses: t.work.accesses.clone(), judged: t.work.judged };
+                (footprint, t.bytes, t.partitions, t.load, t.descriptors)
+            });
+            saved.transfers = kept.collect();
+        }
+    }
+    saved
+}
+
+fn load_rung(saved: SavedRung, blocks: usize) -> Result<Rung> {
+    let job = match saved.block {
+        Some(b) if b < blocks => Job::Block(b),
+        Some(_) => return Err(super::snapshot::corrupt("a block that does not exist")),
+        None => {
+            let transfers = saved.transfers.into_iter().map(
+                |(footprint, bytes, partitions, load, descriptors)| Transfer {
+                    work: Work::clone(&restored(footprint)),
+                    bytes,
+                    partitions,
+                    load,
+                    descriptors,
+                },
+            );
+            Job::Request(Arc::new(DmaRequest {
+                transfers: transfers.collect(),
+                semaphores: saved.semaphores.into(),
+            }))
+        }
+    };
+    let SavedRung { queue, stream, place, delay, .. } = saved;
+    Ok(Rung { queue, stream, place, job, delay })
+}
+
+pub(super) fn load_log(
+    saved: SavedLog,
+    blocks: usize,
+    work: impl Fn(u32) -> Result<Arc<Work>>,
+) -> Result<Log> {
     let mut log = Log::new(0);
+    for rung in saved.rung {
+        log.rung.push(load_rung(rung, blocks)?);
+    }
     for (stream, number, pc, tick, footprint) in saved.works {
         let footprint = work(footprint)?;
         log.works.push(Started { stream, work: number, pc, tick, footprint });

@@ -5,7 +5,7 @@
 //! footprint, one that has not started is made again from its word and the registers it read.
 //! Before a snapshot is taken, everything on worker threads is waited for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -15,6 +15,7 @@ use super::agenda::{Action, Agenda, Entry};
 use super::dma::DmaEngines;
 use super::executor::UNITS;
 use super::image::Kind;
+use super::options::Involved;
 use super::ports::Ports;
 use super::power::PowerLimit;
 use super::queue::{Job, Queue, Queued};
@@ -34,6 +35,7 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::isa::Engine;
 use crate::memory::{Access, Space, Validity};
 use crate::sync::{SyncId, SyncState};
+use crate::trace::usage::Usage;
 
 /// Bytes of memory that are kept or left out together.
 pub const CHUNK: u64 = 1 << 15;
@@ -134,9 +136,13 @@ state! {
     races: Vec<Error>,
     race_pairs: FxHashSet<(usize, u32, usize, u32)>,
     notes: Vec<String>,
+    changes: u64,
+    involved: Vec<Involved>,
+    written_files: BTreeMap<String, Vec<u8>>,
+    usage: Option<Usage>,
 }
 
-fn corrupt(what: impl std::fmt::Display) -> Error {
+pub(super) fn corrupt(what: impl std::fmt::Display) -> Error {
     Error::new(ErrorClass::ProgramError, format!("the snapshot is damaged: {what}"))
 }
 
@@ -185,6 +191,10 @@ impl Machine {
             races: &self.races,
             race_pairs: &self.race_pairs,
             notes: &self.notes,
+            changes: &self.changes,
+            involved: &self.involved,
+            written_files: &self.written_files,
+            usage: &self.usage,
         };
         let state = postcard::to_stdvec(&state)
             .map_err(|e| Error::internal(format!("a snapshot cannot be encoded: {e}")))?;
@@ -258,7 +268,8 @@ impl Machine {
         for (q, saved) in state.queues.into_iter().enumerate() {
             self.queues[q] = self.load_queue(saved)?;
         }
-        self.log = state.log.map(|log| load_log(log, &work)).transpose()?;
+        self.log =
+            state.log.map(|log| load_log(log, self.image.blocks.len(), &work)).transpose()?;
         self.dma = state.dma;
         self.ports = state.ports;
         self.power = state.power;
@@ -272,8 +283,19 @@ impl Machine {
         self.board = state.board;
         self.validity = state.validity;
         self.executor.set_counters(state.tickets.0, state.tickets.1);
-        for (unit, engine) in state.engines.into_iter().enumerate() {
-            self.executor.with_state(unit, |place| *place = engine);
+        for (unit, mut engine) in state.engines.into_iter().enumerate() {
+            self.executor.with_state(unit, |place| {
+                // the program's, not the run's
+                engine.act.install_table_sets(place.act.table_sets());
+                *place = engine;
+            });
+        }
+        self.changes = state.changes;
+        self.involved = state.involved;
+        self.written_files = state.written_files;
+        // followed only where a recorder wants it
+        if self.usage.is_some() {
+            self.usage = state.usage;
         }
         self.races = state.races;
         self.race_pairs = state.race_pairs;
@@ -324,7 +346,8 @@ impl Machine {
             expect(log.places.len() == total, "the log")?;
             let known = log.acquires.iter().all(|a| a.stream < total)
                 && log.changes.iter().all(|c| c.stream < total)
-                && log.works.iter().all(|w| w.0 < total && w.1 > 0);
+                && log.works.iter().all(|w| w.0 < total && w.1 > 0)
+                && log.rung.iter().all(|r| r.queue < total && r.stream < total);
             expect(known, "the log")?;
         }
         Ok(())
@@ -376,6 +399,7 @@ impl Machine {
         stream.last_reads = saved.last_reads;
         stream.clock = saved.clock;
         stream.bounds = saved.bounds;
+        stream.lap = saved.lap;
         Ok(stream)
     }
 

@@ -144,6 +144,8 @@ pub struct Stream {
     pub clock: Clock,
     /// Legal word addresses.
     pub bounds: PcBounds,
+    /// The branch loop it is in, as far as that is known.
+    pub lap: super::livelock::Lap,
 }
 
 impl Stream {
@@ -173,6 +175,7 @@ impl Stream {
             last_reads: 0,
             clock: Clock::new(streams),
             bounds: PcBounds::default(),
+            lap: super::livelock::Lap::default(),
         }
     }
 
