@@ -8,6 +8,7 @@ mod isa;
 mod mutate_sync;
 mod q7;
 mod replay;
+pub mod reference;
 pub mod run;
 mod stress;
 mod validate;
