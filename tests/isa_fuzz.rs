@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tpbemu::ErrorClass;
 use tpbemu::engine::testing::Bench;
-use tpbemu::isa::{Class, Engine, Generation, Inst, RawEvents};
+use tpbemu::isa::{Class, Engine, Generation, Inst, RawEvents, op, op_v1};
 use tpbemu::machine::{self, MachineConfig, Options, Races};
 use tpbemu::memory::Space;
 use tpbemu::program::{ElemType, Memory, Program, Role, Tensor};
@@ -68,7 +68,7 @@ impl Content {
         let mut add = |name: &str, memory, shape: Vec<u64>, address, init| {
             program.tensors.push(Tensor {
                 name: name.into(),
-                dtype: ElemType::Uint8,
+                dtype: ElemType::from_name("uint8").unwrap(),
                 shape,
                 memory,
                 address,
@@ -110,9 +110,10 @@ fn unit(dice: &mut Dice, subject: Subject, engine: Engine, content: &Content) ->
         }
         let mut bench = Bench::new(subject.generation, engine);
         content.fill(&mut bench);
-        if words.iter().all(|w| {
-            tpbemu::isa::validate(w, engine, false).is_ok() && bench.run(w).is_ok()
-        }) {
+        if words
+            .iter()
+            .all(|w| tpbemu::isa::validate(w, engine, false).is_ok() && bench.run(w).is_ok())
+        {
             break;
         }
     }
@@ -154,6 +155,7 @@ fn program(seed: u64, focus: Subject, all: &[Subject]) -> (Program, MachineConfi
             let here: Vec<&Subject> = all
                 .iter()
                 .filter(|s| s.generation == g && s.on_data_path() && s.engines().contains(&other))
+                .filter(|s| !NEVER.iter().any(|x| x.0 == s.def.name))
                 .collect();
             if other != engine && !here.is_empty() && dice.one_in(2) {
                 let subject = *dice.pick(&here);
@@ -162,6 +164,9 @@ fn program(seed: u64, focus: Subject, all: &[Subject]) -> (Program, MachineConfi
         }
     }
     add(&mut dice, focus, engine);
+    // somewhere to branch to
+    let nop = if g == Generation::V1 { op_v1::NOP } else { op::NOP };
+    program.stream_mut(engine).words.push(Inst::empty(g, nop).bytes);
     content.into_program(&mut program, &config);
     (program, config, names)
 }
@@ -229,6 +234,12 @@ fn fuzz(tally: &mut Tally, seed: u64, focus: Subject, all: &[Subject], threads: 
     }
 }
 
+/// Opcodes of which no random word can succeed, and why.
+const NEVER: [(&str, &str); 2] = [
+    ("RAND", "no firmware handles it: every word is refused as rand_unmaintained"),
+    ("MODIFY_POOL_CONFIG", "needs a library image; programs/q7-libraries runs it"),
+];
+
 fn judge(tally: &Tally, all: &[Subject], least: u32) {
     let mut names: Vec<String> = all.iter().map(Subject::name).collect();
     names.sort();
@@ -238,7 +249,7 @@ fn judge(tally: &Tally, all: &[Subject], least: u32) {
     for name in &names {
         let n = tally.success.get(name).copied().unwrap_or(0);
         println!("{n:>7} {name}");
-        if n < least {
+        if n < least && !NEVER.iter().any(|x| x.0 == name) {
             poor.push(format!("{name}: {n}, last failure: {:?}", tally.failed.get(name)));
         }
     }

@@ -24,7 +24,21 @@ const BYTES: [u64; 30] = [
 ];
 /// Values for a wider one.
 const WORDS: [u64; 16] = [
-    0, 1, 2, 3, 5, 8, 63, 64, 65, 0x101, 0xFFFF, 0x1_0000, 0x3F80_0000, 0x7FC0_0000, 0x8000_0000,
+    0,
+    1,
+    2,
+    3,
+    5,
+    8,
+    63,
+    64,
+    65,
+    0x101,
+    0xFFFF,
+    0x1_0000,
+    0x3F80_0000,
+    0x7FC0_0000,
+    0x8000_0000,
     0xFFFF_FFFF,
 ];
 
@@ -40,7 +54,7 @@ fn broken(inst: &Inst) -> Vec<Inst> {
             FieldType::Array(_, n) => usize::from(field.size / n),
             _ => usize::from(field.size).min(8),
         };
-        let places = if usize::from(field.size) > unit { 2 } else { 1 };
+        let places = if usize::from(field.size) >= 2 * unit { 2 } else { 1 };
         for place in 0..places {
             let at = usize::from(field.offset) + place * unit;
             let values: &[u64] = if unit == 1 { &BYTES } else { &WORDS };
@@ -300,7 +314,9 @@ fn operands_outside_memory_are_refused() {
                     *refused.entry(subject.name()).or_default() += 1;
                 }
                 // short operands may still lie inside
-                Ok(_) => tame.push(format!("{} {} `{}`", subject.generation, subject.name(), field.name)),
+                Ok(_) => {
+                    tame.push(format!("{} {} `{}`", subject.generation, subject.name(), field.name))
+                }
             }
         }
         for field in start.layout().unwrap().payload() {

@@ -65,7 +65,12 @@ fn halt_ends_the_stream() {
 #[test]
 fn words_without_effect_on_results() {
     let g = Generation::V3;
-    let quiet = ["INSTRUCTION_FLUSH", "SET_ORDERING_MODE mode=1", "BRANCH_PREFETCH_HINT decision=1", "DRAIN"];
+    let quiet = [
+        "INSTRUCTION_FLUSH",
+        "SET_ORDERING_MODE mode=1",
+        "BRANCH_PREFETCH_HINT decision=1",
+        "DRAIN",
+    ];
     for word in quiet {
         let r = run(g, &[word, "NOP update_mode=0x13 update_idx=5"]);
         assert_eq!(r.finished.executed, 2, "{word}");
@@ -101,6 +106,7 @@ fn range_clear_takes_events_and_semaphores() {
             "NOP update_mode=0x13 update_idx=3",
             "NOP update_mode=0x13 update_idx=4",
             "NOP update_mode=0x13 update_idx=9",
+            "NOP wait_mode=5 wait_idx=9 semaphore_value=1",
             "EVENT_SEMAPHORE_RANGE_CLEAR range_first=3 range_last=4",
         ],
     );
@@ -126,13 +132,26 @@ fn poll_sem_takes_the_least() {
 fn v1_events() {
     let text = |list: &[&str]| list.iter().map(|t| (*t).to_string()).collect::<Vec<_>>();
     let set = "EVENT_SET event_idx=5";
-    let r = run_on(Generation::V1, Engine::Pool, &text(&[set, "EVENT_WAIT wait_mode_arg=1 event_idx=5"]));
+    let r = run_on(
+        Generation::V1,
+        Engine::Pool,
+        &text(&[set, "EVENT_WAIT wait_mode_arg=1 event_idx=5"]),
+    );
     assert!(r.finished.error.is_none(), "{}", r.finished.error.unwrap());
     assert_eq!(r.machine.sync_state().value(SyncId::Event(5)).unwrap(), 1, "waiting keeps it");
-    let clear = text(&[set, "EVENT_CLEAR event_idx=5", "EVENT_WAIT wait_mode_arg=1 event_idx=5"]);
+    let clear = text(&[
+        set,
+        "EVENT_CLEAR event_idx=5",
+        "EVENT_SET event_idx=6",
+        "EVENT_WAIT wait_mode_arg=1 event_idx=6",
+        "EVENT_WAIT wait_mode_arg=1 event_idx=5",
+    ]);
     let r = run_on(Generation::V1, Engine::Pool, &clear);
     assert_eq!(r.finished.error.unwrap().class, tpbemu::ErrorClass::Deadlock);
-    let write = text(&[&format!("WRITE address={:#x} data=0xabcd size=2", HBM + 32), "NOTIFY notification=3"]);
+    let write = text(&[
+        &format!("WRITE address={:#x} data=0xabcd size=2", HBM + 32),
+        "NOTIFY notification=3",
+    ]);
     let mut r = run_on(Generation::V1, Engine::Pool, &write);
     assert!(r.finished.error.is_none(), "{}", r.finished.error.unwrap());
     assert_eq!(hbm(&mut r, 32, 4), [0xCD, 0xAB, 0, 0]);
@@ -141,7 +160,9 @@ fn v1_events() {
 
 #[test]
 fn v1_test_and_set_waits_for_its_condition() {
-    let line = |v: u32| format!("SEMAPHORE_TEST_AND_SET semaphore_id=4 wait_cond=GREATER_EQUAL wait_value={v}");
+    let line = |v: u32| {
+        format!("SEMAPHORE_TEST_AND_SET semaphore_id=4 wait_cond=GREATER_EQUAL wait_value={v}")
+    };
     let r = run_on(Generation::V1, Engine::Pool, &[line(0)]);
     assert!(r.finished.error.is_none(), "{}", r.finished.error.unwrap());
     let r = run_on(Generation::V1, Engine::Pool, &[line(1)]);
@@ -155,14 +176,16 @@ fn random_stores_and_loads() {
     for seed in 0..200 {
         let mut dice = Dice::new(seed);
         let g = dice.pick(&[Generation::V2, Generation::V3, Generation::V4, Generation::V5]);
-        let (dtype, size) = dice.pick(&[("UINT8", 1u64), ("UINT16", 2), ("UINT32", 4), ("INT16", 2)]);
+        let (dtype, size) =
+            dice.pick(&[("UINT8", 1u64), ("UINT16", 2), ("UINT32", 4), ("INT16", 2)]);
         let (x, y) = dice.pick(&[(1u64, 1u64), (4, 2), (8, 1), (1, 8), (3, 2), (2, 4), (7, 1)]);
         let sx = 1 + dice.below(3);
         let sy = sx * x + dice.below(4);
         let start = 4096 + 4 * dice.below(64);
         let n = x * y;
         let values: Vec<u32> = (0..8).map(|_| dice.below(1 << 32) as u32).collect();
-        let list = |first: u64| (0..n).map(|k| (first + k).to_string()).collect::<Vec<_>>().join(",");
+        let list =
+            |first: u64| (0..n).map(|k| (first + k).to_string()).collect::<Vec<_>>().join(",");
         let one = |l: String| if n == 1 { format!("{l},0") } else { l };
         let immediates: Vec<String> = values.iter().map(ToString::to_string).collect();
         let all: Vec<String> = (0..8).map(|k| (8 + k).to_string()).collect();
@@ -203,6 +226,7 @@ fn test_event_sem_reads_without_waiting() {
         &[
             "NOP update_mode=0x13 update_idx=3",
             "NOP update_mode=0x13 update_idx=3",
+            "NOP wait_mode=5 wait_idx=3 semaphore_value=2",
             "TEST_EVENT_SEM mode=0 num_evt_sem=2 evt_sem_ids=1:3,4 value_registers=1:20,21",
         ],
     );
@@ -228,8 +252,12 @@ fn random_register_arithmetic() {
         let r = run(
             g,
             &[
-                &format!("MOVE num_mov=2 dtype=UINT32 move_source=1 dst_registers=1:4,5 immediate=4:{a},{b}"),
-                &format!("ALU_OP op={name} dtype=UINT32 dst_dtype=UINT32 src0_reg_lo=4 src1_reg_lo=5 dst_reg_lo=6"),
+                &format!(
+                    "MOVE num_mov=2 dtype=UINT32 move_source=1 dst_registers=1:4,5 immediate=4:{a},{b}"
+                ),
+                &format!(
+                    "ALU_OP op={name} dtype=UINT32 dst_dtype=UINT32 src0_reg_lo=4 src1_reg_lo=5 dst_reg_lo=6"
+                ),
             ],
         );
         assert_eq!(register(&r, 6), f(a, b), "seed {seed} {g} {name}");

@@ -24,21 +24,61 @@ enum Kind {
 use Kind::{Oracle, Property};
 
 const NAMED: &[Named] = &[
-    Named("GATHER POOL_BUFFER_LOAD DVE_READ_INDICES LOAD_POOL_ARGUMENT", Oracle, "tests/engine_vector.rs", "NAMED_IN_FILE"),
-    Named("EVENT_SEMAPHORE NOP COMPARE_BRANCH POLL_SEM ALU_OP", Oracle, "tests/machine_golden.rs", "NAMED_IN_FILE"),
+    Named(
+        "GATHER POOL_BUFFER_LOAD DVE_READ_INDICES LOAD_POOL_ARGUMENT",
+        Oracle,
+        "tests/engine_vector.rs",
+        "NAMED_IN_FILE",
+    ),
+    Named(
+        "EVENT_SEMAPHORE NOP COMPARE_BRANCH POLL_SEM ALU_OP",
+        Oracle,
+        "tests/machine_golden.rs",
+        "NAMED_IN_FILE",
+    ),
     Named("HALT", Oracle, "tests/machine_control.rs", "halt_ends_the_stream"),
-    Named("INSTRUCTION_FLUSH SET_ORDERING_MODE BRANCH_PREFETCH_HINT NOTIFY DRAIN", Oracle, "tests/machine_control.rs", "words_without_effect_on_results"),
+    Named(
+        "INSTRUCTION_FLUSH SET_ORDERING_MODE BRANCH_PREFETCH_HINT NOTIFY DRAIN",
+        Oracle,
+        "tests/machine_control.rs",
+        "words_without_effect_on_results",
+    ),
     Named("WRITE TENSOR_LOAD", Oracle, "tests/machine_control.rs", "write_and_load"),
-    Named("TENSOR_STORE TENSOR_LOAD MOVE", Property, "tests/machine_control.rs", "random_stores_and_loads"),
+    Named(
+        "TENSOR_STORE TENSOR_LOAD MOVE",
+        Property,
+        "tests/machine_control.rs",
+        "random_stores_and_loads",
+    ),
     Named("TENSOR_STORE MOVE", Oracle, "tests/machine_control.rs", "random_stores_and_loads"),
     Named("ALU_OP", Property, "tests/machine_control.rs", "random_register_arithmetic"),
-    Named("EVENT_SEMAPHORE_RANGE_CLEAR", Oracle, "tests/machine_control.rs", "range_clear_takes_events_and_semaphores"),
+    Named(
+        "EVENT_SEMAPHORE_RANGE_CLEAR",
+        Oracle,
+        "tests/machine_control.rs",
+        "range_clear_takes_events_and_semaphores",
+    ),
     Named("POLL_SEM", Oracle, "tests/machine_control.rs", "poll_sem_takes_the_least"),
-    Named("TEST_EVENT_SEM", Oracle, "tests/machine_control.rs", "test_event_sem_reads_without_waiting"),
+    Named(
+        "TEST_EVENT_SEM",
+        Oracle,
+        "tests/machine_control.rs",
+        "test_event_sem_reads_without_waiting",
+    ),
     Named("EVENT_SET EVENT_CLEAR EVENT_WAIT", Oracle, "tests/machine_control.rs", "v1_events"),
-    Named("SEMAPHORE_TEST_AND_SET", Oracle, "tests/machine_control.rs", "v1_test_and_set_waits_for_its_condition"),
+    Named(
+        "SEMAPHORE_TEST_AND_SET",
+        Oracle,
+        "tests/machine_control.rs",
+        "v1_test_and_set_waits_for_its_condition",
+    ),
     Named("COMPACT_CONTROL_INST", Oracle, "tests/machine_dge.rs", "NAMED_IN_FILE"),
-    Named("MODIFY_POOL_CONFIG CUSTOM_OP_HEADER CUSTOM_OP_PAYLOAD", Oracle, "tests/programs.rs", "outputs_agree_with_numpy"),
+    Named(
+        "MODIFY_POOL_CONFIG CUSTOM_OP_HEADER CUSTOM_OP_PAYLOAD",
+        Oracle,
+        "tests/programs.rs",
+        "outputs_agree_with_numpy",
+    ),
     Named("DMAMEMCPY", Property, "tests/engine_dge.rs", "copies_of_random_shape"),
 ];
 

@@ -11,7 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tpbemu::engine::testing::Bench;
 use tpbemu::isa::{
-    Addr4, Engine, FieldDef, Geometry, Inst, Pattern, PatternKind, TensorPattern, validate,
+    Addr4, Engine, FieldDef, Generation, Geometry, Inst, Pattern, PatternKind, TensorPattern,
+    validate,
 };
 use tpbemu::memory::Space;
 use words::random::{Dice, Subject, executable, patterns, put_pattern};
@@ -20,15 +21,8 @@ use words::random::{Dice, Subject, executable, patterns, put_pattern};
 const WINDOW: i64 = 2048;
 
 /// Opcodes whose state belongs to the partition, not to the channel: they stay where they are.
-const BY_PARTITION: [&str; 7] = [
-    "RNG",
-    "RAND2",
-    "DROPOUT",
-    "RAND",
-    "RAND_GET_STATE",
-    "RAND_SET_STATE",
-    "EXTENDED_INST",
-];
+const BY_PARTITION: [&str; 7] =
+    ["RNG", "RAND2", "DROPOUT", "RAND", "RAND_GET_STATE", "RAND_SET_STATE", "EXTENDED_INST"];
 
 /// Opcodes without a tensor pattern to move, and what tests their layouts instead.
 const NO_PATTERN: [(&str, &str); 16] = [
@@ -69,6 +63,9 @@ fn size_of_code(code: u64) -> i64 {
 fn element(inst: &Inst, field: &str) -> i64 {
     let low = |name: &str| number(inst, name).map(|v| v & 15);
     let high = |name: &str| number(inst, name).map(|v| v >> 4 & 15);
+    if field == "dst" && inst.by_name("num_active_cols").is_some() {
+        return size_of_code(number(inst, "out_dtype").unwrap_or(0));
+    }
     let code = match field {
         "src1" => high("in0_in1_dtype"),
         "dst" | "dst0" => number(inst, "out_dtype")
@@ -158,7 +155,7 @@ impl Operand {
     fn in_psum(&self, inst: &Inst, g: &Geometry) -> bool {
         // PE writes PSUM; on v5 the windows overlap and everything else is SBUF
         let pe = inst.by_name("num_active_cols").is_some() && self.field.name.contains("dst");
-        pe || inst.generation != tpbemu::isa::Generation::V5
+        pe || inst.generation != Generation::V5
             && self.tensor.addr.imm().is_some_and(|a| g.in_psum(a))
     }
 }
@@ -170,11 +167,13 @@ fn moved(dice: &mut Dice, inst: &Inst, gently: bool) -> Option<Inst> {
     let stay = BY_PARTITION.contains(&inst.def().unwrap().name);
     let most = operands(inst).iter().map(|o| o.channels).max().unwrap_or(1);
     let quadrants: &[u32] = match most {
+        // on v5 the PSUM window covers the addresses of SBUF partitions 32 to 35
+        0..=32 if inst.generation == Generation::V5 => &[0, 64, 96],
         0..=32 => &[0, 32, 64, 96],
         33..=64 => &[0, 64],
         _ => &[0],
     };
-    let limit = if inst.generation == tpbemu::isa::Generation::V1 { 64 } else { 128 };
+    let limit = if inst.generation == Generation::V1 { 64 } else { 128 };
     let together = dice.pick(quadrants);
     for (i, o) in operands(inst).iter().enumerate() {
         let psum = o.in_psum(inst, &g);
@@ -213,7 +212,8 @@ fn moved(dice: &mut Dice, inst: &Inst, gently: bool) -> Option<Inst> {
             _ => together,
         };
         let first = if first + o.channels > limit { 0 } else { first };
-        let window = i as u32 * WINDOW as u32;
+        // scalars behind pointers and the tables of what runs before lie below
+        let window = if psum { 0 } else { 4096 } + i as u32 * WINDOW as u32;
         t.addr = Addr4::Imm(if psum {
             let banks = g.psum_active / WINDOW as u32;
             g.psum_base + first * g.psum_stride + window % (banks * WINDOW as u32) + byte as u32
@@ -298,18 +298,25 @@ fn run(
         .collect())
 }
 
-/// Tries one word in two layouts; whether both ran.
-fn compare(dice: &mut Dice, subject: &Subject, seed: u64) -> bool {
+/// Tries one word in two layouts: whether both ran, or what differs.
+fn compare(
+    dice: &mut Dice,
+    subject: &Subject,
+    seed: u64,
+    why: &mut String,
+) -> Result<bool, String> {
     let engine = dice.pick(&subject.engines());
     let changes = dice.below(12);
     let word = subject.word(dice, engine, changes);
     let gently = dice.one_in(3);
     let place = |dice: &mut Dice| {
-        (0..6).find_map(|_| {
-            moved(dice, &word, gently).filter(|w| validate(w, engine, false).is_ok())
-        })
+        (0..6)
+            .find_map(|_| moved(dice, &word, gently).filter(|w| validate(w, engine, false).is_ok()))
     };
-    let (Some(one), Some(two)) = (place(dice), place(dice)) else { return false };
+    let (Some(one), Some(two)) = (place(dice), place(dice)) else {
+        *why = format!("no other layout of {word:?}");
+        return Ok(false);
+    };
     let before = subject.before(&one, engine);
     let input = content(dice, &one);
     let first = run(subject, &one, engine, &before, &input);
@@ -318,25 +325,29 @@ fn compare(dice: &mut Dice, subject: &Subject, seed: u64) -> bool {
         (Ok(a), Ok(b)) => {
             for (o, (a, b)) in operands(&one).iter().zip(a.iter().zip(&b)) {
                 for (c, (a, b)) in a.iter().zip(b).enumerate() {
-                    for (k, (x, y)) in a.iter().zip(b).enumerate() {
-                        assert_eq!(
-                            x, y,
-                            "seed {seed}: {} on {engine}: `{}` channel {c} element {k}\n{one:?}\n{two:?}",
+                    if let Some(k) = (0..a.len()).find(|&k| a[k] != b[k]) {
+                        return Err(format!(
+                            "seed {seed}: {} on {engine}: `{}` channel {c} element {k}: {:02x?}, {:02x?}\n{one:?}\n{two:?}",
                             subject.name(),
-                            o.field.name
-                        );
+                            o.field.name,
+                            a[k],
+                            b[k],
+                        ));
                     }
                 }
             }
-            true
+            Ok(true)
         }
-        (Err(_), Err(_)) => false,
-        (a, b) => panic!(
+        (Err(a), Err(_)) => {
+            *why = a;
+            Ok(false)
+        }
+        (a, b) => Err(format!(
             "seed {seed}: {} on {engine} runs in one layout only\n{one:?}\n{two:?}\n{:?}\n{:?}",
             subject.name(),
             a.err(),
             b.err()
-        ),
+        )),
     }
 }
 
@@ -344,6 +355,8 @@ fn sweep(tries: u64, base: u64, least: u32) {
     let all = executable();
     let mut done: BTreeMap<String, u32> = BTreeMap::new();
     let (mut left, mut blind) = (BTreeSet::new(), BTreeSet::new());
+    let mut failed: BTreeMap<String, String> = BTreeMap::new();
+    let mut whys: BTreeMap<String, String> = BTreeMap::new();
     for (i, subject) in all.iter().enumerate() {
         if !subject.on_data_path() || NO_PATTERN.iter().any(|n| n.0 == subject.def.name) {
             left.insert(subject.name());
@@ -360,18 +373,23 @@ fn sweep(tries: u64, base: u64, least: u32) {
         for t in 0..tries {
             let seed = ((base + i as u64) << 20) | t;
             let mut dice = Dice::new(seed);
-            if compare(&mut dice, subject, seed) {
-                *done.entry(subject.name()).or_default() += 1;
-            } else {
-                done.entry(subject.name()).or_default();
+            let n = done.entry(subject.name()).or_default();
+            match compare(&mut dice, subject, seed, whys.entry(subject.name()).or_default()) {
+                Ok(ran) => *n += u32::from(ran),
+                Err(why) => {
+                    failed.entry(subject.name()).or_insert(why);
+                }
             }
         }
     }
     println!("compared: {done:?}");
     println!("without a tensor pattern or not on a data path: {left:?}");
     println!("no result in memory, only accepted in both layouts: {blind:?}");
-    let poor: Vec<_> = done.iter().filter(|(_, n)| **n < least).collect();
-    assert!(poor.is_empty(), "fewer than {least} comparisons: {poor:?}");
+    let text: Vec<&str> = failed.values().map(String::as_str).collect();
+    assert!(failed.is_empty(), "{} opcodes:\n{}", failed.len(), text.join("\n\n"));
+    let poor: Vec<_> =
+        done.iter().filter(|(_, n)| **n < least).map(|(o, n)| (o, n, &whys[o])).collect();
+    assert!(poor.is_empty(), "fewer than {least} comparisons: {poor:#?}");
 }
 
 #[test]

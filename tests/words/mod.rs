@@ -13,7 +13,17 @@ use tpbemu::isa::{
     enum_by_name, opcode, packed_by_name,
 };
 
-const TABLE: &str = concat!(include_str!("../isa_rules.txt"), "\n", include_str!("runnable.txt"));
+/// Both tables of words, read when the tests run.
+static TABLE: LazyLock<String> = LazyLock::new(|| {
+    ["isa_rules.txt", "words/runnable.txt"].map(read).join(
+        "
+",
+    )
+});
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(format!("{}/tests/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
 
 /// Lines of the table by their first word.
 pub fn lines(kind: &'static str) -> impl Iterator<Item = (usize, &'static str)> {

@@ -63,18 +63,17 @@ impl Subject {
 
     /// Streams that may carry it.
     pub fn engines(&self) -> Vec<Engine> {
-        Engine::ALL
-            .into_iter()
-            .filter(|e| queue_legal(self.def, self.generation, *e))
-            .collect()
+        Engine::ALL.into_iter().filter(|e| queue_legal(self.def, self.generation, *e)).collect()
     }
 
     /// The plain word with what it needs to run.
     pub fn start(&self) -> Inst {
         let mut inst = base(self.generation, self.def.byte, self.spec);
+        let g = self.generation;
+        let keys = [self.def.name.to_string(), format!("{}@{g}", self.def.name), self.name()];
         for (_, line) in lines("run") {
             if let Some((name, text)) = line.split_once(' ')
-                && name == self.def.name
+                && (name == keys[0] || name == keys[1] || name == keys[2] && keys[2] != keys[0])
             {
                 assign(&mut inst, text);
             }
@@ -107,6 +106,11 @@ impl Subject {
             }
             let other = words.next().unwrap_or_else(|| panic!("line {n}"));
             let Some(def) = opcode_by_name(self.generation, other) else { continue };
+            // a word that must run twice runs first as it is
+            if other == self.def.name {
+                out.push(self.start());
+                continue;
+            }
             let subject = Subject { generation: self.generation, def, spec: 0 };
             let mut first = subject.start();
             assign(&mut first, words.next().unwrap_or(""));
@@ -128,6 +132,13 @@ impl Subject {
                         first.bytes[at..at + old.len()].copy_from_slice(old);
                     }
                 }
+            }
+            // as many weights as the matmul has columns
+            if let Some(cols) = first.by_name("num_active_cols")
+                && other == "LDWEIGHTS"
+            {
+                let n = u16::from(first.raw(&cols)[0]);
+                shape(&mut first, |f| f == "src", &[n]);
             }
             out.push(first);
         }
