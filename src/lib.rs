@@ -17,6 +17,7 @@ pub mod memory;
 pub mod numeric;
 pub mod program;
 pub mod q7;
+pub mod skeleton;
 pub mod sync;
 pub mod trace;
 

@@ -1,11 +1,13 @@
 //! The command line: one file per subcommand.
 
 mod asm;
+mod campaign;
 mod compare;
 mod disasm;
 mod export;
 mod isa;
 mod mutate_sync;
+mod picture;
 mod q7;
 mod replay;
 pub mod run;
@@ -33,6 +35,8 @@ enum Command {
     Run(run::RunArgs),
     /// Runs a program under many schedules and checks every run.
     Stress(stress::StressArgs),
+    /// Joins campaign files of `stress`.
+    Campaign(campaign::CampaignArgs),
     /// Repeats a finding of `stress`.
     Replay(replay::ReplayArgs),
     /// Measures the race check on broken variants of correct programs.
@@ -63,6 +67,7 @@ pub fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Run(args) => run::main(args),
         Command::Stress(args) => stress::main(args),
+        Command::Campaign(args) => campaign::main(args),
         Command::Replay(args) => replay::main(args),
         Command::MutateSync(args) => mutate_sync::main(args),
         Command::Export(args) => export::main(args),
