@@ -129,23 +129,30 @@ fn fit(f: &impl Fn(f32) -> f32, low: f64, high: f64, centre: f64) -> Segment {
 }
 
 /// Octave `exponent` of one side cut into 2^bits segments.
-fn octave(f: &impl Fn(f32) -> f32, exponent: i32, sign: f64, bits: u8) -> Vec<Segment> {
+/// `end` is the magnitude from which no segment is used.
+fn octave(f: &impl Fn(f32) -> f32, exponent: i32, sign: f64, bits: u8, end: f64) -> Vec<Segment> {
     let base = 2f64.powi(exponent);
     let width = base / f64::from(1u32 << bits);
     (0..1u32 << bits)
         .map(|i| {
             let low = base + f64::from(i) * width;
-            let centre = sign * (low + width / 2.0);
-            let (a, b) = (sign * low, sign * (low + width));
+            let high = if low < end { (low + width).min(end) } else { low + width };
+            let centre = f64::from((sign * (low + high) / 2.0) as f32);
+            let (a, b) = (sign * low, sign * high);
             fit(f, a.min(b), a.max(b), centre)
         })
         .collect()
 }
 
-/// The fewest segments whose error stays near the rounding of the evaluation itself.
-fn adaptive(f: &impl Fn(f32) -> f32, exponent: i32, sign: f64, end: f64) -> Vec<Segment> {
-    /// Relative to the largest magnitude in the octave.
-    const TOLERANCE: f64 = 3e-7;
+/// The fewest segments whose error stays within the tolerance, at most 128.
+/// `tolerance` is relative to the largest magnitude in the octave.
+fn adaptive(
+    f: &impl Fn(f32) -> f32,
+    exponent: i32,
+    sign: f64,
+    end: f64,
+    tolerance: f64,
+) -> Vec<Segment> {
     const MOST_BITS: u8 = 7;
     const SAMPLES: u32 = 256;
     let base = 2f64.powi(exponent);
@@ -157,10 +164,10 @@ fn adaptive(f: &impl Fn(f32) -> f32, exponent: i32, sign: f64, end: f64) -> Vec<
     let scale = want.iter().filter(|y| y.is_finite()).fold(0.0f64, |m, y| m.max(y.abs()));
     let mut bits = 0;
     loop {
-        let segments = octave(f, exponent, sign, bits);
+        let segments = octave(f, exponent, sign, bits, end);
         let fine = samples.iter().zip(&want).all(|(x, y)| {
             let at = (x.to_bits() & 0x7F_FFFF) as usize >> (23 - u32::from(bits));
-            !y.is_finite() || (f64::from(segments[at].evaluate(*x)) - y).abs() <= TOLERANCE * scale
+            !y.is_finite() || (f64::from(segments[at].evaluate(*x)) - y).abs() <= tolerance * scale
         });
         if fine || bits == MOST_BITS {
             return segments;
@@ -176,6 +183,27 @@ impl TableSet {
     /// Program error: the function is fixed logic or has no number, or V1, whose tables no page
     /// describes.
     pub fn push_generated(&mut self, func: ActFunc, generation: Generation) -> Result<()> {
+        /// Finest first; the first of them whose records fit is taken.
+        const TOLERANCES: [f64; 5] = [3e-7, 1e-6, 3e-6, 1e-5, 3e-5];
+        let mut result = Ok(());
+        for tolerance in TOLERANCES {
+            let mut set = self.clone();
+            set.push_fitted(func, generation, tolerance)?;
+            result = set.check();
+            if result.is_ok() {
+                *self = set;
+                break;
+            }
+        }
+        result
+    }
+
+    fn push_fitted(
+        &mut self,
+        func: ActFunc,
+        generation: Generation,
+        tolerance: f64,
+    ) -> Result<()> {
         let bad = |m: String| Error::new(ErrorClass::ProgramError, format!("activation table: {m}"));
         if generation == Generation::V1 {
             return Err(bad("no page describes the tables of v1".into()));
@@ -208,7 +236,7 @@ impl TableSet {
             profile.control_base[side] = record(self.control.len())?;
             let mut exponent = plan.low;
             while 2f32.powi(exponent) < end {
-                let segments = adaptive(&f, exponent, sign, end.into());
+                let segments = adaptive(&f, exponent, sign, end.into(), tolerance);
                 let size = segments.len().trailing_zeros() as u8;
                 let base = record(self.buckets.len())?;
                 self.control.push(Control { base, lsb: 23 - size, size });
@@ -250,7 +278,7 @@ impl TableSet {
             self.buckets.push(small);
         }
         self.functions.push((number, profile));
-        self.check()
+        Ok(())
     }
 
     /// Whether the engine's tables hold the set.
