@@ -110,8 +110,11 @@ fn sim_words_are_checked() {
         ("dst_ndims=2", "dst_ndims=5", "sim_dimensions"),
         ("dst_dims=[2, 3]", "dst_dims=[0, 3]", "sim_size"),
         ("nbytes=8", "nbytes=0", "sim_size"),
-        ("src_step_elem=[1, 12] src_num_elem=[12, 2]",
-            "src_step_elem=[2, 12] src_num_elem=[0x7fffffff, 2]", "sim_size"),
+        (
+            "src_step_elem=[1, 12] src_num_elem=[12, 2]",
+            "src_step_elem=[2, 12] src_num_elem=[0x7fffffff, 2]",
+            "sim_size",
+        ),
     ] {
         let source = SIM.replacen(from, to, 1);
         assert_ne!(source, SIM, "{from}");
@@ -361,11 +364,7 @@ fn fp8_settings_are_the_programs_choice() {
     for (meta, codes, back) in [
         // legacy E4M3: 240 is the largest
         ("", [0x77, 0x77, 0x38, 0x77], [240.0, 240.0, 1.0, 240.0]),
-        (
-            ".meta fp8_range_extension \"1\"",
-            [0x79, 0x7E, 0x38, 0x7E],
-            [288.0, 448.0, 1.0, 448.0],
-        ),
+        (".meta fp8_range_extension \"1\"", [0x79, 0x7E, 0x38, 0x7E], [288.0, 448.0, 1.0, 448.0]),
         (
             ".meta fp8_sis \"0\"",
             [0x78, 0x78, 0x38, 0x78],

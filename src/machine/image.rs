@@ -170,10 +170,8 @@ fn decode(inst: Inst, engine: Engine, program: &Program, strict: bool) -> Result
         Lowered::DmaBarrier => Some(Kind::DmaBarrier),
         Lowered::End => Some(Kind::End),
         Lowered::Replace(bytes) => {
-            let format = StreamFormat {
-                generation: program.generation,
-                wide_events: program.v1_events8,
-            };
+            let format =
+                StreamFormat { generation: program.generation, wide_events: program.v1_events8 };
             return decode(format.word(bytes), engine, program, strict);
         }
     };

@@ -26,7 +26,10 @@ pub fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>> {
 /// Why not.
 pub fn confined_name(name: &str) -> std::result::Result<(), String> {
     let normal = |c: Component<'_>| matches!(c, Component::Normal(_));
-    if name.is_empty() || name.contains(['\0', '\\', ':']) || !Path::new(name).components().all(normal) {
+    if name.is_empty()
+        || name.contains(['\0', '\\', ':'])
+        || !Path::new(name).components().all(normal)
+    {
         return Err(format!("`{}` is not a name in the program's folder", name.escape_debug()));
     }
     Ok(())

@@ -105,10 +105,9 @@ pub fn missing(generation: Generation, byte: u8) -> (&'static str, &'static str)
             "the order of drains, barriers and register branches around a call",
             "neuronx-runtime isa/instruction-record 2",
         ),
-        op::PSEUDO_DMA_DIRECT2D => (
-            "the operands at bytes 12 to 14 and from byte 16 on",
-            "dma/dge-microop-encoding",
-        ),
+        op::PSEUDO_DMA_DIRECT2D => {
+            ("the operands at bytes 12 to 14 and from byte 16 on", "dma/dge-microop-encoding")
+        }
         op::PSEUDO_SYNC_BARRIER => (
             "which events the barrier takes, and what keeps a fast engine from setting one twice",
             "collectives/ops/sync-barrier 6",

@@ -42,7 +42,8 @@ impl Program {
     /// # Errors
     /// As [`build`].
     pub fn activation_tables(&self) -> Result<BTreeMap<u32, TableSet>> {
-        let build = |(n, parts): (&u32, &Vec<TableSource>)| Ok((*n, build(parts, self.generation)?));
+        let build =
+            |(n, parts): (&u32, &Vec<TableSource>)| Ok((*n, build(parts, self.generation)?));
         self.table_sets.iter().map(build).collect()
     }
 }

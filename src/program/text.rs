@@ -112,13 +112,7 @@ pub fn to_text(program: &Program) -> (String, DataFiles) {
     (out, files)
 }
 
-fn write_tables(
-    out: &mut String,
-    set: u32,
-    i: usize,
-    part: &TableSource,
-    files: &mut DataFiles,
-) {
+fn write_tables(out: &mut String, set: u32, i: usize, part: &TableSource, files: &mut DataFiles) {
     let mut file = |kind: &str, bytes: &[u8]| {
         let name = format!("act_tables_{set}_{i}_{kind}");
         files.push((name.clone(), bytes.to_vec()));

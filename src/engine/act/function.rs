@@ -31,7 +31,9 @@ impl Function {
     pub fn apply(self, lane: &Lane<'_>, values: &mut [f32], alpha: f32) -> Result<()> {
         let act = &lane.state.act;
         let tables = act.resident.and_then(|n| act.sets.get(&n));
-        if tables.is_none() && !act.sets.is_empty() && !self.closed.is_some_and(|f| f.is_hardwired())
+        if tables.is_none()
+            && !act.sets.is_empty()
+            && !self.closed.is_some_and(|f| f.is_hardwired())
         {
             return Err(Error::undefined(
                 "activation_table",

@@ -346,7 +346,8 @@ pub fn dma_memcpy2(env: &Env<'_>) -> Result<Prepared> {
             semaphores.push((env.inst.get(index) as u16, 1));
         }
     }
-    let transfer = transfer(env, src, dst, Change { dtypes: None, op: None, numerics: env.config.numerics })?;
+    let transfer =
+        transfer(env, src, dst, Change { dtypes: None, op: None, numerics: env.config.numerics })?;
     Ok(Prepared::Dma(DmaRequest { transfers: vec![transfer], semaphores }))
 }
 

@@ -50,10 +50,12 @@ impl Plan {
         const PI: f32 = std::f32::consts::PI;
         /// Exponents that the control records can cover on one side.
         const WIDE: i32 = 62;
-        let wide = 2f32.powi(WIDE);
+        /// Beyond it the coefficients of an inverse root leave FP32.
+        const ROOT: i32 = 48;
+        let (wide, root) = (2f32.powi(WIDE), 2f32.powi(ROOT));
         let zero = [Flat(0.0), Flat(0.0)];
         let plan = |fold, low, high, beyond| Some(Plan { fold, low, high, beyond });
-        let right = |high, beyond| plan(Fold::No, -WIDE, [high, 0.0], [beyond, Flat(f32::NAN)]);
+        let right = |low, high, beyond| plan(Fold::No, low, [high, 0.0], [beyond, Flat(f32::NAN)]);
         match func {
             Sigmoid => plan(Fold::No, -8, [17.5, 87.0], [Flat(1.0), Flat(0.0)]),
             Tanh => plan(Fold::Odd, -8, [9.5; 2], [Flat(1.0); 2]),
@@ -66,16 +68,14 @@ impl Plan {
             Mish => plan(Fold::No, -8, [12.0, 87.0], [Line, Flat(0.0)]),
             GeluApprxSigmoid => plan(Fold::No, -8, [11.0, 50.0], [Line, Flat(0.0)]),
             Silu => plan(Fold::No, -8, [18.0, 87.0], [Line, Flat(0.0)]),
-            DerivativeGeluApprxSigmoid => {
-                plan(Fold::No, -8, [14.0, 50.0], [Flat(1.0), Flat(0.0)])
-            }
+            DerivativeGeluApprxSigmoid => plan(Fold::No, -8, [14.0, 50.0], [Flat(1.0), Flat(0.0)]),
             DerivativeGelu => plan(Fold::No, -8, [7.0, 7.0], [Flat(1.0), Flat(0.0)]),
             DerivativeSilu => plan(Fold::No, -8, [22.0, 87.0], [Flat(1.0), Flat(0.0)]),
             DerivativeErf => plan(Fold::Even, -8, [9.3; 2], zero),
             Reciprocal => plan(Fold::Odd, -42, [2f32.powi(42); 2], zero),
-            AbsReciprocalSqrt => plan(Fold::Even, -WIDE, [wide; 2], zero),
-            Sqrt | Ln => right(wide, Last),
-            Rsqrt => right(wide, Flat(0.0)),
+            AbsReciprocalSqrt => plan(Fold::Even, -ROOT, [root; 2], zero),
+            Sqrt | Ln => right(-WIDE, wide, Last),
+            Rsqrt => right(-ROOT, root, Flat(0.0)),
             _ => None,
         }
     }
@@ -95,37 +95,57 @@ impl Plan {
     }
 }
 
-/// The cubic through f at four Chebyshev nodes of [low, high], about `centre`.
+/// The cubic through f at Chebyshev nodes of [low, high], about `centre`; a polynomial of lower
+/// degree where a coefficient would leave the range of FP32.
 fn fit(f: &impl Fn(f32) -> f32, low: f64, high: f64, centre: f64) -> Segment {
-    let node = |k: u32| {
-        let angle = std::f64::consts::PI * (2.0 * f64::from(k) + 1.0) / 8.0;
-        ((low + high) / 2.0 + (high - low) / 2.0 * libm::cos(angle)) as f32
-    };
-    let nodes = [node(0), node(1), node(2), node(3)];
-    let t = nodes.map(|x| f64::from(x) - centre);
-    let mut c = nodes.map(|x| f64::from(f(x)));
-    if c.iter().any(|y| !y.is_finite()) {
-        return Segment { d: [f(centre as f32), 0.0, 0.0, 0.0], x: centre as f32 };
+    (1..=3)
+        .rev()
+        .find_map(|degree| polynomial(f, low, high, centre, degree))
+        .unwrap_or(Segment { d: [f(centre as f32), 0.0, 0.0, 0.0], x: centre as f32 })
+}
+
+fn polynomial(
+    f: &impl Fn(f32) -> f32,
+    low: f64,
+    high: f64,
+    centre: f64,
+    degree: usize,
+) -> Option<Segment> {
+    let n = degree + 1;
+    let (mut t, mut c) = ([0.0; 4], [0.0; 4]);
+    for k in 0..n {
+        let angle = std::f64::consts::PI * (2.0 * k as f64 + 1.0) / (2.0 * n as f64);
+        let x = ((low + high) / 2.0 + (high - low) / 2.0 * libm::cos(angle)) as f32;
+        (t[k], c[k]) = (f64::from(x) - centre, f64::from(f(x)));
     }
-    for level in 1..4 {
-        for i in (level..4).rev() {
+    if c.iter().any(|y| !y.is_finite()) {
+        return None;
+    }
+    for level in 1..n {
+        for i in (level..n).rev() {
             c[i] = (c[i] - c[i - 1]) / (t[i] - t[i - level]);
         }
     }
     // Newton form to powers of t
     let mut d = [0.0; 4];
-    for i in (0..4).rev() {
-        for j in (1..4).rev() {
+    for i in (0..n).rev() {
+        for j in (1..n).rev() {
             d[j] = d[j - 1] - t[i] * d[j];
         }
         d[0] = c[i] - t[i] * d[0];
     }
     // what rounding leaves where symmetry says zero would be all there is next to a zero of f
-    let reach = t.iter().fold(0.0f64, |m, t| m.max(t.abs()));
-    if low == -high && d[0].abs() < 1e-6 * d[1].abs() * reach {
-        (d[0], d[2]) = (0.0, 0.0);
+    let reach = t[..n].iter().fold(0.0f64, |m, t| m.max(t.abs()));
+    if low == -high {
+        for k in [0, 2] {
+            if d[k].abs() * reach.powi(k as i32) < 1e-6 * d[1].abs() * reach {
+                d[k] = 0.0;
+            }
+        }
     }
-    Segment { d: d.map(|d| d as f32), x: centre as f32 }
+    let d = d.map(|d| d as f32);
+    let fits = d[1..n].iter().all(|d| *d == 0.0 || d.is_normal());
+    (fits && d[0].is_finite()).then_some(Segment { d, x: centre as f32 })
 }
 
 /// Octave `exponent` of one side cut into 2^bits segments.
@@ -198,13 +218,9 @@ impl TableSet {
         result
     }
 
-    fn push_fitted(
-        &mut self,
-        func: ActFunc,
-        generation: Generation,
-        tolerance: f64,
-    ) -> Result<()> {
-        let bad = |m: String| Error::new(ErrorClass::ProgramError, format!("activation table: {m}"));
+    fn push_fitted(&mut self, func: ActFunc, generation: Generation, tolerance: f64) -> Result<()> {
+        let bad =
+            |m: String| Error::new(ErrorClass::ProgramError, format!("activation table: {m}"));
         if generation == Generation::V1 {
             return Err(bad("no page describes the tables of v1".into()));
         }
@@ -244,11 +260,8 @@ impl TableSet {
                 exponent += 1;
             }
             let bits = end.to_bits();
-            let limit = |bucket| Limit {
-                exponent: (bits >> 23) as u8,
-                mantissa: bits & 0x7F_FFFF,
-                bucket,
-            };
+            let limit =
+                |bucket| Limit { exponent: (bits >> 23) as u8, mantissa: bits & 0x7F_FFFF, bucket };
             profile.large[side] = limit(record(self.buckets.len())?);
             let last = || {
                 let bits = f32::from_bits(bits - 1).to_bits();
@@ -270,11 +283,8 @@ impl TableSet {
             };
             let start = (plan.low + 127).clamp(0, 255) as u8;
             let first = if end > 0.0 { start - 1 } else { 0 };
-            profile.small[side] = Limit {
-                exponent: first,
-                mantissa: 0x7F_FFFF,
-                bucket: record(self.buckets.len())?,
-            };
+            profile.small[side] =
+                Limit { exponent: first, mantissa: 0x7F_FFFF, bucket: record(self.buckets.len())? };
             self.buckets.push(small);
         }
         self.functions.push((number, profile));

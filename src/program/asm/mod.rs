@@ -42,7 +42,12 @@ pub trait Files {
     ///
     /// # Errors
     /// It leads out, or it cannot be read.
-    fn read_inside(&self, folder: &Path, name: &str, limit: u64) -> Result<Option<Vec<u8>>, String> {
+    fn read_inside(
+        &self,
+        folder: &Path,
+        name: &str,
+        limit: u64,
+    ) -> Result<Option<Vec<u8>>, String> {
         confined_name(name)?;
         Ok(self.read(&folder.join(name), limit).ok())
     }
@@ -56,7 +61,12 @@ impl Files for Disk {
         read_limited(path, limit).map_err(|e| e.message)
     }
 
-    fn read_inside(&self, folder: &Path, name: &str, limit: u64) -> Result<Option<Vec<u8>>, String> {
+    fn read_inside(
+        &self,
+        folder: &Path,
+        name: &str,
+        limit: u64,
+    ) -> Result<Option<Vec<u8>>, String> {
         let path = confined(folder, name)?;
         if !path.exists() {
             return Ok(None);
