@@ -6,6 +6,7 @@ use std::sync::Arc;
 use smallvec::smallvec;
 
 use super::address::{self, MemoryPlace};
+use super::livelock::Looked;
 use super::run::Machine;
 use crate::engine::cost::{CostQuery, CostRow, Operands};
 use crate::engine::{Outcome, Work};
@@ -81,20 +82,22 @@ impl Machine {
                     let _ = sender.send(lane.mem.row(space, partition, byte, len)?.to_vec());
                     Outcome::none()
                 });
+                self.streams[s].lap.look(Looked::Memory(address));
                 self.scalar(s, pc, work)?;
                 let bytes = receiver
                     .try_recv()
                     .map_err(|_| Error::internal("a register load returned nothing"))?;
                 into.copy_from_slice(&bytes);
             }
-            Place::Event(i) => self.load_sync(SyncId::Event(i), into)?,
-            Place::Semaphore(i, Window::Read) => self.load_sync(SyncId::Semaphore(i), into)?,
+            Place::Event(i) => self.load_sync(s, SyncId::Event(i), into)?,
+            Place::Semaphore(i, Window::Read) => self.load_sync(s, SyncId::Semaphore(i), into)?,
             Place::Semaphore(..) | Place::Pad => into.fill(0),
         }
         Ok(())
     }
 
-    fn load_sync(&mut self, id: SyncId, into: &mut [u8]) -> Result<()> {
+    fn load_sync(&mut self, s: usize, id: SyncId, into: &mut [u8]) -> Result<()> {
+        self.streams[s].lap.look(Looked::Sync(id));
         if let Some(log) = &mut self.log {
             log.polled = true;
         }
@@ -153,6 +156,7 @@ impl Machine {
                     row.copy_from_slice(&value.to_le_bytes()[..size]);
                     Outcome::none()
                 });
+                self.changes += 1;
                 self.scalar(s, pc, work)
             }
             Place::Event(i) => {
