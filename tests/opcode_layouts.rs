@@ -209,6 +209,10 @@ fn moved(dice: &mut Dice, inst: &Inst, gently: u64) -> Option<Inst> {
         }
         let room = (WINDOW - (span + 1) * o.size) / 8;
         let byte = 8 * dice.below(room as u64 + 1) as i64 + below * o.size;
+        // the low bit of an address marks an MX pattern on v5
+        if inst.generation == Generation::V5 && byte % 2 != 0 {
+            return None;
+        }
         let first = match (stay, dice.one_in(3)) {
             (true, _) => 0,
             (_, true) => dice.pick(quadrants),
