@@ -3,6 +3,7 @@
 mod asm;
 mod campaign;
 mod compare;
+mod debug;
 mod disasm;
 mod export;
 mod isa;
@@ -14,6 +15,7 @@ mod replay;
 pub mod run;
 mod stress;
 mod validate;
+pub mod verify;
 
 use std::process::ExitCode;
 
@@ -34,12 +36,16 @@ pub struct Cli {
 enum Command {
     /// Runs a program.
     Run(run::RunArgs),
+    /// Steps a program, stops it, looks into it and takes it back.
+    Debug(debug::DebugArgs),
     /// Runs a program under many schedules and checks every run.
     Stress(stress::StressArgs),
     /// Joins campaign files of `stress`.
     Campaign(campaign::CampaignArgs),
     /// Repeats a finding of `stress`.
     Replay(replay::ReplayArgs),
+    /// Proves that every schedule of a program gives the same result, or checks such a proof.
+    Verify(verify::VerifyArgs),
     /// Measures the race check on broken variants of correct programs.
     #[command(hide = true)]
     MutateSync(mutate_sync::MutateArgs),
@@ -67,9 +73,11 @@ pub fn main() -> ExitCode {
     init_logging(cli.verbose);
     let result = match &cli.command {
         Command::Run(args) => run::main(args),
+        Command::Debug(args) => debug::main(args),
         Command::Stress(args) => stress::main(args),
         Command::Campaign(args) => campaign::main(args),
         Command::Replay(args) => replay::main(args),
+        Command::Verify(args) => verify::main(args),
         Command::MutateSync(args) => mutate_sync::main(args),
         Command::Export(args) => export::main(args),
         Command::View(args) => export::view(args),
