@@ -37,7 +37,8 @@ impl Rounding<'_> {
 
 /// FP8 settings of a program, one record for each core (wiki-cc: bir/sim-core-arithmetic; the
 /// container carries them as `fp8_sis`, `fp8_sns`, `fp8_range_extension`, `emax_fp8_*`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Fp8Config {
     /// Overflow and infinity become the largest finite value.
     pub saturate: bool,
