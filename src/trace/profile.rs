@@ -61,10 +61,10 @@ pub fn summary(s: &Summary) -> BTreeMap<String, Value> {
         set(&format!("{name}_engine_instruction_count"), json!(x.instructions));
     }
     let by_name = |wanted: &str| {
-        s.words
+        s.opcodes
             .iter()
-            .filter(|w| w.name.starts_with(wanted))
-            .fold((0, 0), |(n, t), w| (n + w.count, t + w.instruction_ticks))
+            .filter(|((_, name), _)| name.starts_with(wanted))
+            .fold((0, 0), |(n, t), (_, c)| (n + c.count, t + c.instruction_ticks))
     };
     set("matmul_instruction_count", json!(by_name("MATMUL").0));
     let (n, ticks) = by_name("ACTIVATE");

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::attribution::{Attribution, Span};
@@ -93,6 +94,45 @@ pub struct WordSummary {
 /// Instructions in [`Summary::top`].
 const TOP: usize = 10;
 
+/// What the executions of a word cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Count {
+    /// Executions.
+    pub count: u64,
+    /// Ticks in which it kept its data path busy.
+    pub busy_ticks: u64,
+    /// Ticks from start to end.
+    pub instruction_ticks: u64,
+    /// Ticks its stream waited for it to start.
+    pub stall_ticks: u64,
+}
+
+impl Count {
+    fn add(&mut self, other: Count) {
+        self.count += other.count;
+        self.busy_ticks += other.busy_ticks;
+        self.instruction_ticks += other.instruction_ticks;
+        self.stall_ticks += other.stall_ticks;
+    }
+}
+
+/// By stream and word.
+#[derive(Clone, Debug, Default)]
+struct Words(Vec<Vec<Count>>);
+
+impl Words {
+    fn at(&mut self, stream: usize, pc: u32) -> &mut Count {
+        if self.0.len() <= stream {
+            self.0.resize(stream + 1, Vec::new());
+        }
+        let (words, pc) = (&mut self.0[stream], pc as usize);
+        if words.len() <= pc {
+            words.resize(pc + 1, Count::default());
+        }
+        &mut words[pc]
+    }
+}
+
 /// Gathers the summary while a run goes on; memory grows with the program, not with the run.
 #[derive(Clone, Debug, Default)]
 pub struct SummaryBuilder {
@@ -100,7 +140,10 @@ pub struct SummaryBuilder {
     streams: Vec<StreamSummary>,
     attribution: Attribution,
     critical: CriticalPath,
-    words: HashMap<(u16, u32), WordSummary>,
+    words: Words,
+    // by stream and opcode: one of the words, and the cost of all
+    opcodes: FxHashMap<(u16, u8), (u32, Count)>,
+    waited_on: FxHashMap<(u16, SyncId), u64>,
     memory: [[u64; 2]; 3],
     transfers: TransferTotals,
     // transfers of each block so far, and bytes moved by (block, transfer in it)
@@ -148,22 +191,22 @@ impl SummaryBuilder {
             Record::Transfer(t) => (t.block, None),
             _ => (0, None),
         };
-        let (streams, words, facts) = (&mut self.streams, &mut self.words, &self.facts);
+        let (streams, waits) = (&mut self.streams, &mut self.waited_on);
+        let mut cost = Count::default();
         self.attribution.add(record, |s, span| {
-            let word = words.entry((s as u16, pc)).or_default();
             let ticks = span.to - span.from;
             match span.cause {
                 None => {
                     streams[s].busy_ticks += ticks;
-                    word.busy_ticks += ticks;
+                    cost.busy_ticks += ticks;
                 }
                 Some(cause) => {
                     *streams[s].stall_ticks.entry(cause).or_default() += ticks;
-                    word.stall_ticks += ticks;
+                    cost.stall_ticks += ticks;
                     if let (StallCause::Semaphore | StallCause::Event, Some((id, _))) =
                         (cause, waited)
                     {
-                        *streams[s].waited_on.entry(facts.sync_name(id)).or_default() += ticks;
+                        *waits.entry((s as u16, id)).or_default() += ticks;
                     }
                     keep_gap(&mut streams[s].gaps, span, cause, pc, waited);
                 }
@@ -171,27 +214,32 @@ impl SummaryBuilder {
         });
         self.critical.add(record);
         match record {
-            Record::Inst(i) => self.instruction(i),
-            Record::Transfer(t) => self.transfer(t),
+            Record::Inst(i) => self.instruction(i, cost),
+            Record::Transfer(t) => self.transfer(t, cost),
             Record::Sync(_) | Record::Cores { .. } | Record::Note { .. } => {}
         }
     }
 
-    fn count(&mut self, stream: u16, pc: u32, data_path: bool, start: u64, end: u64) {
+    fn count(&mut self, stream: u16, pc: u32, data_path: bool, cost: Count) {
         let Some(s) = self.streams.get_mut(usize::from(stream)) else { return };
-        let ticks = end.saturating_sub(start);
         s.instructions += 1;
         s.data_path += u64::from(data_path);
-        s.instruction_ticks += ticks;
-        s.end_tick = s.end_tick.max(end);
-        let word = self.words.entry((stream, pc)).or_default();
-        word.count += 1;
-        word.instruction_ticks += ticks;
+        s.instruction_ticks += cost.instruction_ticks;
+        self.words.at(usize::from(stream), pc).add(cost);
     }
 
-    fn instruction(&mut self, i: &InstRecord) {
-        self.count(i.stream, i.pc, i.data_path, i.start, i.end);
+    fn instruction(&mut self, i: &InstRecord, cost: Count) {
+        let cost = Count { count: 1, instruction_ticks: i.end.saturating_sub(i.start), ..cost };
+        self.count(i.stream, i.pc, i.data_path, cost);
+        self.ends(i.stream, i.end);
+        self.opcodes.entry((i.stream, i.opcode)).or_insert((i.pc, Count::default())).1.add(cost);
         self.bytes(i.stream, i.bytes, i.by_memory, i.flops);
+    }
+
+    fn ends(&mut self, stream: u16, end: u64) {
+        if let Some(s) = self.streams.get_mut(usize::from(stream)) {
+            s.end_tick = s.end_tick.max(end);
+        }
     }
 
     fn bytes(&mut self, stream: u16, bytes: [u64; 2], by_memory: [[u64; 2]; 3], flops: u64) {
@@ -204,8 +252,10 @@ impl SummaryBuilder {
         }
     }
 
-    fn transfer(&mut self, t: &TransferRecord) {
-        self.count(t.stream, t.block, true, t.start, t.end);
+    fn transfer(&mut self, t: &TransferRecord, cost: Count) {
+        let cost = Count { count: 1, instruction_ticks: t.end.saturating_sub(t.start), ..cost };
+        self.count(t.stream, t.block, true, cost);
+        self.ends(t.stream, t.end);
         self.bytes(t.stream, [t.bytes; 2], t.by_memory, 0);
         let all = &mut self.transfers;
         all.count += 1;
@@ -258,22 +308,49 @@ impl SummaryBuilder {
         for (s, t) in self.streams.iter_mut().zip(&path) {
             s.critical_share = share(*t);
         }
-        let mut words: Vec<((u16, u32), WordSummary)> = self.words.into_iter().collect();
-        words.retain(|(_, w)| w.count > 0);
-        words.sort_by_key(|(at, w)| (std::cmp::Reverse(w.busy_ticks), *at));
-        for ((stream, pc), w) in &mut words {
-            (w.name, w.text, w.source) = names(*stream, *pc);
-            w.stream.clone_from(&self.streams[usize::from(*stream)].name);
-            w.pc = *pc;
+        for ((s, id), ticks) in &self.waited_on {
+            let waited_on = &mut self.streams[usize::from(*s)].waited_on;
+            *waited_on.entry(self.facts.sync_name(*id)).or_default() += ticks;
+        }
+        let counted = self.words.0.iter().enumerate().flat_map(|(stream, words)| {
+            let counted = words.iter().enumerate().filter(|(_, c)| c.count > 0);
+            counted.map(move |(pc, c)| (stream as u16, pc as u32, *c))
+        });
+        let mut top: Vec<(u16, u32, Count)> = counted.collect();
+        let by_cost =
+            |&(s, pc, c): &(u16, u32, Count)| (std::cmp::Reverse(c.busy_ticks), s, pc);
+        if top.len() > TOP {
+            top.select_nth_unstable_by_key(TOP, by_cost);
+            top.truncate(TOP);
+        }
+        top.sort_by_key(by_cost);
+        let mut opcodes: BTreeMap<(u16, String), Count> = BTreeMap::new();
+        for ((stream, _), (pc, count)) in &self.opcodes {
+            let (name, ..) = names(*stream, *pc);
+            opcodes.entry((*stream, name)).or_default().add(*count);
         }
         let loads = loads(&self.facts, &self.moved);
-        let all: Vec<WordSummary> = words.into_iter().map(|(_, w)| w).collect();
+        let named = |(stream, pc, c): (u16, u32, Count)| {
+            let (name, text, source) = names(stream, pc);
+            WordSummary {
+                stream: self.streams[usize::from(stream)].name.clone(),
+                pc,
+                name,
+                text,
+                source,
+                count: c.count,
+                busy_ticks: c.busy_ticks,
+                instruction_ticks: c.instruction_ticks,
+                stall_ticks: c.stall_ticks,
+            }
+        };
+        let top = top.into_iter().map(named).collect();
         let mut summary = Summary {
             generation: header.generation.clone(),
             tick_hz: header.tick_hz,
             periods: header.periods.clone(),
             total_ticks: end,
-            top: all.iter().take(TOP).cloned().collect(),
+            top,
             streams: self.streams,
             memory: ["sbuf", "psum", "hbm"]
                 .into_iter()
@@ -286,7 +363,7 @@ impl SummaryBuilder {
             loads,
             warnings: Vec::new(),
             profile: BTreeMap::new(),
-            words: all,
+            opcodes,
             facts: self.facts,
         };
         summary.warnings = warnings::find(&summary, names);
@@ -381,9 +458,9 @@ pub struct Summary {
     /// Figures under the names of the vendor's profiler.
     #[serde(flatten)]
     pub profile: BTreeMap<String, serde_json::Value>,
-    /// All words that were executed.
+    /// What the instructions of each name cost, by stream.
     #[serde(skip)]
-    pub words: Vec<WordSummary>,
+    pub opcodes: BTreeMap<(u16, String), Count>,
     /// Facts of machine and program.
     #[serde(skip)]
     pub facts: Facts,

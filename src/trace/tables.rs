@@ -376,19 +376,12 @@ impl Tables {
     }
 
     fn opcodes(&mut self, summary: &Summary) {
-        let mut sums: BTreeMap<(usize, String), [u64; 3]> = BTreeMap::new();
-        for w in &summary.words {
-            let stream = self.context.header.streams.iter().position(|s| *s == w.stream);
-            let Some(stream) = stream.filter(|s| *s < ENGINE_NAMES.len()) else { continue };
-            let sum = sums.entry((stream, w.name.clone())).or_default();
-            for (s, part) in sum.iter_mut().zip([w.count, w.instruction_ticks, w.busy_ticks]) {
-                *s += part;
-            }
-        }
-        for ((stream, opcode), [count, ticks, busy]) in sums {
+        for ((stream, opcode), c) in &summary.opcodes {
+            let Some(engine) = ENGINE_NAMES.get(usize::from(*stream)) else { continue };
+            let [count, ticks, busy] = [c.count, c.instruction_ticks, c.busy_ticks];
             let percent = 100.0 * busy as f64 / summary.total_ticks.max(1) as f64;
             let fields = [
-                ("engine", json!(ENGINE_NAMES[stream])),
+                ("engine", json!(engine)),
                 ("opcode", json!(opcode)),
                 ("instruction_count", json!(count)),
                 ("instruction_time_ns", json!(self.context.ns(ticks))),

@@ -1,6 +1,8 @@
 //! Where the latest updates of events and semaphores came from, for arrows: bounded memory.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
 
 use super::record::SyncRecord;
 use crate::sync::SyncId;
@@ -17,23 +19,22 @@ type Ring<T> = VecDeque<(By, u64, T)>;
 /// The latest updates of each event and semaphore, with something attached to each.
 #[derive(Clone, Debug)]
 pub struct Updates<T> {
-    rings: HashMap<SyncId, Ring<T>>,
+    rings: FxHashMap<SyncId, Ring<T>>,
 }
 
 impl<T> Default for Updates<T> {
     fn default() -> Self {
-        Updates { rings: HashMap::new() }
+        Updates { rings: FxHashMap::default() }
     }
 }
 
 impl<T> Updates<T> {
-    /// Remembers an update.
-    pub fn add(&mut self, s: &SyncRecord, attached: T) {
+    /// Remembers an update; hands back what was attached to the one it forgets.
+    pub fn add(&mut self, s: &SyncRecord, attached: T) -> Option<T> {
         let ring = self.rings.entry(s.id).or_default();
-        if ring.len() == REMEMBERED {
-            ring.pop_front();
-        }
+        let forgotten = if ring.len() == REMEMBERED { ring.pop_front() } else { None };
         ring.push_back((s.by, s.tick, attached));
+        forgotten.map(|(_, _, attached)| attached)
     }
 
     /// The tick of the last update of `id` by `by` that was visible at `at`, and what is attached.
