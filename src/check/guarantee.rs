@@ -191,6 +191,17 @@ impl Hazard {
             Hazard::Sequencer { .. } => "sequencer_hazard",
         }
     }
+
+    /// Streams and words that it is about.
+    pub fn places(&self) -> Vec<(usize, u32)> {
+        match *self {
+            Hazard::LostSignal { setter, earlier, .. } => vec![earlier, setter],
+            Hazard::TwoConsumers { waits, .. } => waits.into(),
+            Hazard::Overshoot { wait, .. } => vec![wait],
+            Hazard::Wrap { by, .. } => vec![by],
+            Hazard::Sequencer { earlier, later } => vec![earlier, later],
+        }
+    }
 }
 
 /// What [`Guarantees::races`] finds.
@@ -211,6 +222,14 @@ pub enum Unproven {
     InverseWait(SyncId, usize, u32),
     /// An instruction polled an event or semaphore.
     Polled,
+}
+
+/// What a stream is sure of at some place, in every schedule.
+pub struct Known {
+    /// Works that have read and that are complete.
+    pub clock: Clock,
+    /// Per stream: places below this one have been let go by its sequencer.
+    pub passed: Vec<u32>,
 }
 
 /// The analysis of one run.
@@ -628,6 +647,27 @@ impl<'a> Guarantees<'a> {
             );
         }
         found
+    }
+
+    /// Streams of the log.
+    pub fn streams(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// What `stream` is sure of at `place`, before its own instruction there is done.
+    pub fn known(&self, stream: usize, place: u32) -> Known {
+        let (n, all) = (self.streams.len(), self.streams());
+        let (mut clock, mut passed) = (Clock::new(all), vec![0; all]);
+        if let Some(column) = self.columns.get(stream).copied().flatten() {
+            let row = self.places[column].partition_point(|p| *p <= place).saturating_sub(1);
+            let row = Self::row(&self.rows, self.width(), column, row as u32);
+            for (column, &s) in self.streams.iter().enumerate() {
+                clock.learn_results(s, row[n + 2 * column + 1]);
+                clock.learn_reads(s, row[n + 2 * column]);
+                passed[s] = row[column];
+            }
+        }
+        Known { clock, passed }
     }
 
     /// Hazards of events and semaphores in the order of the run.

@@ -66,8 +66,10 @@ pub struct Acquire {
 pub enum Effect {
     /// Added so much.
     Add(u32),
-    /// Any other change of a semaphore.
-    Other,
+    /// Took so much from a semaphore.
+    Sub(u32),
+    /// Wrote a semaphore.
+    Write(u32),
     /// Set an event.
     Set,
     /// Cleared an event.
@@ -110,6 +112,21 @@ pub struct Started {
     pub footprint: Arc<Work>,
 }
 
+/// A job that an instruction put into a DMA queue.
+#[derive(Clone)]
+pub struct Rung {
+    /// Stream of the queue.
+    pub queue: usize,
+    /// Who rang.
+    pub stream: usize,
+    /// Where in the stream.
+    pub place: u32,
+    /// The job.
+    pub job: crate::machine::queue::Job,
+    /// Ticks from the instruction until the queue sees it.
+    pub delay: u64,
+}
+
 /// The log of one run.
 #[derive(Default)]
 pub struct Log {
@@ -119,8 +136,12 @@ pub struct Log {
     pub changes: Vec<Change>,
     /// In the order of simulated starts.
     pub works: Vec<Started>,
+    /// In the order of the run.
+    pub rung: Vec<Rung>,
     /// For each stream, the place of each of its works.
     pub places: Vec<Vec<u32>>,
+    /// DMA barriers that were executed: stream and place.
+    pub barriers: Vec<(usize, u32)>,
     /// Whether an instruction looked at an event or semaphore without waiting for it.
     pub polled: bool,
     order: u64,

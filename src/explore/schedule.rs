@@ -38,6 +38,18 @@ pub enum PointName {
     Completion,
 }
 
+impl PointName {
+    /// For readers.
+    pub fn words(self) -> &'static str {
+        match self {
+            PointName::Fetch => "fetch",
+            PointName::Issue => "start",
+            PointName::DmaStart => "first byte",
+            PointName::Completion => "update",
+        }
+    }
+}
+
 impl From<Point> for PointName {
     fn from(point: Point) -> Self {
         match point {
@@ -205,11 +217,14 @@ fn combination(number: u64, plain: &Plain) -> Delays {
     delays
 }
 
-impl Perturb for Schedule {
-    fn delay(&mut self, stream: usize, index: u64, point: Point) -> u64 {
-        let site = Site { stream, index, point: point.into() };
-        let ticks = match &self.choice {
-            Choice::Listed(delays) => delays.get(&site).copied().unwrap_or(0),
+impl Schedule {
+    /// Ticks of the delay at a point. Remembers nothing.
+    pub fn ticks(&self, stream: usize, index: u64, point: Point) -> u64 {
+        match &self.choice {
+            Choice::Listed(delays) => {
+                let site = Site { stream, index, point: point.into() };
+                delays.get(&site).copied().unwrap_or(0)
+            }
             Choice::Jitter { seed, scale, one_in } => {
                 let mut rng = mix([*seed, stream as u64, index, 1 + point as u64]);
                 if below(&mut rng, *one_in) == 0 { below(&mut rng, *scale) } else { 0 }
@@ -226,7 +241,14 @@ impl Perturb for Schedule {
                     _ => 0,
                 }
             }
-        };
+        }
+    }
+}
+
+impl Perturb for Schedule {
+    fn delay(&mut self, stream: usize, index: u64, point: Point) -> u64 {
+        let site = Site { stream, index, point: point.into() };
+        let ticks = self.ticks(stream, index, point);
         let mut given = self.given.lock();
         if ticks > 0 {
             given.delays.insert(site, ticks);

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use super::agenda::Action;
 use super::executor::{DMA_UNIT, Dependencies};
-use super::options::{Point, Races};
+use super::options::{Involved, Point, Races};
 use super::run::{Known, Machine};
 use super::stream::{Blocked, InFlight, Pending};
+use super::time::Timebase;
 use crate::check::Clock;
 use crate::check::board::{Conflict, Stamp};
 use crate::check::log::{Got, Started};
 use crate::engine::cost::{CostRow, cost};
 use crate::engine::{Env, Prepared, Work};
-use crate::error::{Error, Result};
+use crate::error::{Error, Location, Result};
 use crate::memory::AccessKind;
 use crate::sync::{SyncId, When};
 use crate::trace::{InstRecord, Record, StallCause};
@@ -61,6 +62,8 @@ impl Machine {
         } else if start > now {
             stream.stall.get_or_insert(StallCause::Queue);
         }
+        self.changes += 1;
+        let stream = &mut self.streams[s];
         stream.works += 1;
         if let Some(log) = &mut self.log {
             log.numbered(s, stream.executed as u32);
@@ -198,6 +201,11 @@ impl Machine {
             let record = Record::Cores { tick: now, pc: p.pc as u32, index: p.index, cycles };
             self.record(&record);
         }
+        if let (Some((cores, bytes)), true) = (outcome.loaded, self.options.recorder.is_some()) {
+            let end = now + c.work * period;
+            let (pc, index) = (p.pc as u32, p.index);
+            self.record(&Record::Library { tick: now, end, pc, index, cores, bytes });
+        }
         if let Some(text) = outcome.notice {
             self.note(s, p.pc, text);
         }
@@ -288,6 +296,11 @@ impl Machine {
             let (tick, footprint) = (self.now, Arc::clone(work));
             log.started(Started { stream, work: number, pc: pc as u32, tick, footprint });
         }
+        if let Some(usage) = &mut self.usage
+            && work.judged
+        {
+            usage.touch(self.now, &work.accesses);
+        }
         let after = self.enter(stream, work, number, pc, clock)?;
         if let Some(validity) = &mut self.validity {
             if let Some((access, partition, byte)) = validity.step(&work.accesses) {
@@ -355,6 +368,15 @@ impl Machine {
     }
 
     pub(super) fn race(&mut self, conflict: Conflict) {
+        self.race_of(conflict, crate::check::race::report);
+    }
+
+    /// Tells of `conflict` in the words of `report`, once for each pair of words.
+    pub(super) fn race_of(
+        &mut self,
+        conflict: Conflict,
+        report: impl FnOnce(&Conflict, &Location, &Location, &Timebase) -> Error,
+    ) {
         let (a, b) = (conflict.earlier.0, conflict.later.0);
         if !self.race_pairs.insert((a.stream, a.pc, b.stream, b.pc)) {
             return;
@@ -362,9 +384,18 @@ impl Machine {
         if crate::check::race::allowed(&self.program, &conflict, &self.config) {
             return;
         }
+        if self.involved.is_empty() {
+            let of = |s: crate::check::Stamp| Involved {
+                stream: s.stream,
+                pc: s.pc,
+                tick: Some(s.tick),
+                waiting_since: None,
+            };
+            self.involved = vec![of(a), of(b)];
+        }
         let earlier = self.location(a.stream, a.pc as usize);
         let later = self.location(b.stream, b.pc as usize);
-        let report = crate::check::race::report(&conflict, &earlier, &later, &self.time);
+        let report = report(&conflict, &earlier, &later, &self.time);
         match self.options.races {
             Races::Stop => {
                 self.race_fault.get_or_insert(report);

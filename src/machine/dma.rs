@@ -382,7 +382,19 @@ pub fn convert(src: Side, dst: Side, from: numeric::Dtype, to: numeric::Dtype) -
     Ok(transfer(&sides.0, &sides.1, work))
 }
 
+/// What a transfer asks of the DMA engines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// Engines that share it.
+    pub share: u64,
+    /// Ticks on each of them.
+    pub piece: u64,
+    /// Ticks of the HBM.
+    pub hbm: u64,
+}
+
 /// The DMA engines of a core as a shared resource.
+#[derive(Clone)]
 pub struct DmaEngines {
     free_at: Vec<u64>,
     hbm_free_at: u64,
@@ -392,6 +404,12 @@ impl DmaEngines {
     /// All idle.
     pub fn new(config: &DmaConfig) -> Self {
         DmaEngines { free_at: vec![0; config.engines as usize], hbm_free_at: 0 }
+    }
+
+    /// Makes them idle again.
+    pub fn reset(&mut self) {
+        self.free_at.fill(0);
+        self.hbm_free_at = 0;
     }
 
     /// Engines that share a copy over `partitions` SBUF partitions.
@@ -410,12 +428,30 @@ impl DmaEngines {
         config: &DmaConfig,
         time: &Timebase,
     ) -> (u64, u64) {
+        self.occupy(&self.demand(transfer, config, time), from, after, time)
+    }
+
+    /// What `transfer` asks of the engines; it does not depend on the time.
+    pub fn demand(&self, transfer: &Transfer, config: &DmaConfig, time: &Timebase) -> Demand {
         let share = u64::from(self.share(transfer.partitions, config));
         let rate = if transfer.load { config.load_bytes_per_us } else { config.store_bytes_per_us };
         let piece = time.transfer(transfer.bytes.div_ceil(share), rate)
             + time.from_ps(config.descriptor_ps * transfer.descriptors.div_ceil(share));
-        let mut idle: Vec<usize> = (0..self.free_at.len()).collect();
-        idle.sort_by_key(|&e| (self.free_at[e].max(from), e));
+        let hbm = time.transfer(transfer.bytes, config.hbm_bytes_per_us);
+        Demand { share, piece, hbm }
+    }
+
+    /// As [`DmaEngines::run`], for a demand worked out before.
+    pub fn occupy(
+        &mut self,
+        demand: &Demand,
+        from: u64,
+        after: (u64, u64),
+        time: &Timebase,
+    ) -> (u64, u64) {
+        let Demand { share, piece, hbm } = *demand;
+        let mut idle: SmallVec<[usize; 32]> = (0..self.free_at.len()).collect();
+        idle.sort_unstable_by_key(|&e| (self.free_at[e].max(from), e));
         let (mut first, mut last) = (u64::MAX, from);
         for (n, &e) in idle.iter().take(share as usize).enumerate() {
             let skewed = after.0 + time.from_ps(after.1 * n as u64);
@@ -424,7 +460,6 @@ impl DmaEngines {
             first = first.min(start);
             last = last.max(start + piece);
         }
-        let hbm = time.transfer(transfer.bytes, config.hbm_bytes_per_us);
         self.hbm_free_at = self.hbm_free_at.max(first) + hbm;
         (first, last.max(self.hbm_free_at).max(first + 1))
     }

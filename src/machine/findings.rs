@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use super::image::Kind;
-use super::options::Races;
-use super::run::Machine;
+use super::options::{Involved, Races};
+use super::run::{ENGINE_STREAMS, Machine};
 use super::stream::RunState;
+use crate::check::Conflict;
 use crate::check::guarantee::Finding;
 use crate::check::log::Log;
-use crate::error::Error;
+use crate::error::{Error, ErrorClass};
+use crate::isa::{Engine, Generation};
 
 impl Machine {
     /// Looks at the finished run for what another schedule would have shown. Returns remarks.
@@ -40,12 +42,21 @@ impl Machine {
             }
         }
         hazards.extend(guarantees.hazards());
+        if image.generation == Generation::V1 {
+            for conflict in crate::check::stagger::conflicts(&log, &guarantees, control) {
+                self.staggered(conflict);
+            }
+        }
         for hazard in hazards {
             let report =
                 crate::check::hazard::report(&hazard, |(s, pc)| self.location(s, pc as usize));
             let help = report.help.as_deref().map(|h| self.with_names(h));
             let message = self.with_names(&report.message);
             let report = Error { message, help, ..report };
+            if self.involved.is_empty() {
+                let of = |(stream, pc)| Involved { stream, pc, tick: None, waiting_since: None };
+                self.involved = hazard.places().into_iter().map(of).collect();
+            }
             match self.options.races {
                 Races::Stop => {
                     self.race_fault.get_or_insert(report);
@@ -72,6 +83,24 @@ impl Machine {
         remarks
     }
 
+    /// Tells of partitions that a DMA may touch before an engine is done with them; a pair that is
+    /// a race anyhow was told already.
+    fn staggered(&mut self, conflict: Conflict) {
+        self.race_of(conflict, |conflict, earlier, later, time| {
+            let race = crate::check::race::report(conflict, earlier, later, time);
+            let first = conflict.earlier.2.first;
+            Error::undefined(
+                "partition_stagger",
+                format!(
+                    "the wait orders only partition {first}: the others finish later\n{}",
+                    race.message
+                ),
+            )
+            .help("put a PSEUDO_DMA_BARRIER between the wait and the trigger of the DMA")
+            .or_at(later)
+        });
+    }
+
     /// What the run told about its waits, updates and works, if it was logged.
     pub fn log(&self) -> Option<&Log> {
         self.log.as_ref()
@@ -84,6 +113,41 @@ impl Machine {
             error.message = self.with_names(&error.message);
             error
         })
+    }
+
+    /// What `error`, which no race raised, is about: the heads of stuck streams, or its own place.
+    pub(super) fn places_of(&self, error: &Error) -> Vec<Involved> {
+        if matches!(error.class, ErrorClass::Deadlock | ErrorClass::Livelock) {
+            let running =
+                (0..ENGINE_STREAMS).filter(|&s| self.streams[s].state == RunState::Running);
+            return running
+                .map(|stream| {
+                    let s = &self.streams[stream];
+                    let waits = s.blocked == super::stream::Blocked::Wait;
+                    Involved {
+                        stream,
+                        pc: s.pc as u32,
+                        tick: None,
+                        waiting_since: s.head_since.filter(|_| waits),
+                    }
+                })
+                .collect();
+        }
+        let name = error.at.stream.as_deref();
+        let stream =
+            (0..self.streams.len() + self.queues.len()).find(|&s| match Engine::ALL.get(s) {
+                Some(e) => Some(e.to_string().as_str()) == name,
+                None => {
+                    let queue = &self.image.queues[s - ENGINE_STREAMS];
+                    name.and_then(|n| n.strip_prefix("queue ")) == Some(queue.as_str())
+                }
+            });
+        match (stream, error.at.pc) {
+            (Some(stream), Some(pc)) => {
+                vec![Involved { stream, pc: pc as u32, tick: None, waiting_since: None }]
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// `text` with the program's names of events and semaphores in place of their numbers.

@@ -33,6 +33,8 @@ pub enum Kind {
     Label,
     /// End of the stream.
     End,
+    /// A word that only a simulator executes.
+    Sim(Arc<super::sim::SimOp>),
     /// Cannot be executed.
     Refuse(Arc<Error>),
 }
@@ -262,6 +264,17 @@ fn decode(
     if let Some(kind) = lowered {
         let sync = Sync::decode(inst.generation, program.v1_events8, &inst.events())?;
         return word(sync, kind, NO_PAYLOAD);
+    }
+    // no rule of the hardware knows these
+    let sim = super::sim::SimOp::decode(&inst).and_then(|op| {
+        let sync = op.is_some().then(|| decode_sync(&inst, program.v1_events8)).transpose()?;
+        Ok(op.zip(sync))
+    });
+    match sim {
+        Ok(Some((op, sync))) => return word(sync, Kind::Sim(Arc::new(op)), NO_PAYLOAD),
+        Ok(None) => {}
+        Err(e) if strict => return Err(e),
+        Err(e) => return refuse(e),
     }
     let check = payloads.number(&inst, engine, shared);
     let events = decode_sync(&inst, program.v1_events8);

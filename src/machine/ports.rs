@@ -21,6 +21,7 @@ struct Use {
 }
 
 /// The shared ports.
+#[derive(Clone)]
 pub struct Ports {
     sbuf_exclusive: bool,
     psum: PsumSharing,
@@ -44,7 +45,7 @@ impl Ports {
     }
 
     /// Whether `work` uses SBUF, and the PSUM banks that it uses.
-    fn needs(&self, work: &Work) -> (bool, u64) {
+    pub fn needs(&self, work: &Work) -> (bool, u64) {
         let (mut sbuf, mut banks) = (false, 0u64);
         for access in &work.accesses {
             match access.region.space {
@@ -67,13 +68,21 @@ impl Ports {
 
     /// When the ports that `work` of engine stream `s` needs become free, if that is after `now`.
     pub fn free_at(&self, s: usize, work: &Work, now: u64) -> Option<u64> {
+        if self.idle() {
+            return None;
+        }
+        self.free_for(s, self.needs(work), now)
+    }
+
+    /// As [`Ports::free_at`], for needs worked out before.
+    pub fn free_for(&self, s: usize, needs: (bool, u64), now: u64) -> Option<u64> {
         const DVE: usize = Engine::Dve.index();
         const ACT: usize = Engine::Act.index();
         const POOL: usize = Engine::Pool.index();
         if self.idle() || !matches!(s, DVE | ACT | POOL) {
             return None;
         }
-        let (sbuf, banks) = self.needs(work);
+        let (sbuf, banks) = needs;
         let mut free = 0;
         if self.sbuf_exclusive && sbuf && s != ACT {
             free = self.uses[if s == DVE { POOL } else { DVE }].sbuf;
@@ -94,10 +103,17 @@ impl Ports {
 
     /// `work` of engine stream `s` occupies its ports until `until`.
     pub fn occupy(&mut self, s: usize, work: &Work, until: u64) {
+        if !self.idle() {
+            self.hold(s, self.needs(work), until);
+        }
+    }
+
+    /// As [`Ports::occupy`], for needs worked out before.
+    pub fn hold(&mut self, s: usize, needs: (bool, u64), until: u64) {
         if self.idle() || s >= ENGINE_STREAMS {
             return;
         }
-        let (sbuf, banks) = self.needs(work);
+        let (sbuf, banks) = needs;
         if sbuf {
             self.uses[s].sbuf = until;
         }

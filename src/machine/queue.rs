@@ -8,7 +8,7 @@ use super::options::Point;
 use super::run::{ENGINE_STREAMS, Machine};
 use super::updates::Post;
 use crate::check::Clock;
-use crate::check::log::{Got, Lane};
+use crate::check::log::{Got, Lane, Rung};
 use crate::engine::{DmaRequest, Transfer};
 use crate::error::{Error, Result};
 use crate::sync::{Operand, SyncId, UpdateKind};
@@ -86,6 +86,15 @@ impl Machine {
         let clock = (self.options.races != super::options::Races::Ignore)
             .then(|| self.streams[s].clock.clone());
         let trigger = (s as u16, self.streams[s].executed);
+        if self.options.recorder.is_some() {
+            let (stream, transfers) = ((ENGINE_STREAMS + q) as u16, self.transfers(&job) as u32);
+            self.record(&Record::Queued { tick: at, stream, transfers, by: trigger });
+        }
+        self.changes += 1;
+        if let Some(log) = &mut self.log {
+            let (queue, place, delay) = (ENGINE_STREAMS + q, trigger.1 as u32, at - self.now);
+            log.rung.push(Rung { queue, stream: s, place, job: job.clone(), delay });
+        }
         self.queues[q].jobs.push_back(Queued { job, at, trigger, pc: pc as u32, clock });
         if !self.queues[q].busy {
             self.queue_next(q, at);

@@ -75,7 +75,7 @@ impl CriticalPath {
                     self.spare.push(path);
                 }
             }
-            Record::Cores { .. } | Record::Note { .. } => {}
+            _ => {}
         }
     }
 

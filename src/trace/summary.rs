@@ -1,14 +1,14 @@
 //! Summary of a run, made from its records: per engine what it did and why it waited.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::attribution::{Attribution, Span};
+use super::attribution::{Attribution, Resume, Span};
 use super::critical::CriticalPath;
 use super::facts::Facts;
-use super::profile;
+use super::profile::{self, QueueKind};
 use super::record::{InstRecord, Record, Recorder, StallCause, TraceHeader, TransferRecord};
 use super::warnings::{self, Warning};
 use crate::sync::SyncId;
@@ -34,6 +34,17 @@ pub struct Gap {
     pub waited: Option<(SyncId, Option<(u16, u64)>)>,
 }
 
+/// Time that a stream waited for one thing and one releaser.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Waiting {
+    /// The event or semaphore.
+    pub on: String,
+    /// The stream whose update ended the waits; `None` if nobody did.
+    pub released_by: Option<String>,
+    /// Ticks.
+    pub ticks: u64,
+}
+
 /// Gaps kept per stream, the longest ones.
 const GAPS: usize = 4;
 
@@ -46,12 +57,16 @@ pub struct StreamSummary {
     pub instructions: u64,
     /// Of these, data-path instructions.
     pub data_path: u64,
+    /// Of these, instructions whose work is shorter than what the engine spends beside it.
+    pub short: u64,
     /// Ticks in which the data path (or a transfer) was active.
     pub busy_ticks: u64,
     /// Ticks in which it was not, by cause, up to the stream's last instruction.
     pub stall_ticks: Stalls,
     /// Ticks of waiting by the event or semaphore waited for.
     pub waited_on: BTreeMap<String, u64>,
+    /// The same by who ended the waits, longest first.
+    pub waits: Vec<Waiting>,
     /// Ticks from start to end, summed over instructions; they overlap.
     pub instruction_ticks: u64,
     /// Bytes read by the data path.
@@ -89,49 +104,12 @@ pub struct WordSummary {
     pub instruction_ticks: u64,
     /// Ticks its stream waited for it to start.
     pub stall_ticks: u64,
+    /// Of these, ticks of waiting for a memory port or bank.
+    pub port_ticks: u64,
 }
 
 /// Instructions in [`Summary::top`].
 const TOP: usize = 10;
-
-/// What the executions of a word cost.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Count {
-    /// Executions.
-    pub count: u64,
-    /// Ticks in which it kept its data path busy.
-    pub busy_ticks: u64,
-    /// Ticks from start to end.
-    pub instruction_ticks: u64,
-    /// Ticks its stream waited for it to start.
-    pub stall_ticks: u64,
-}
-
-impl Count {
-    fn add(&mut self, other: Count) {
-        self.count += other.count;
-        self.busy_ticks += other.busy_ticks;
-        self.instruction_ticks += other.instruction_ticks;
-        self.stall_ticks += other.stall_ticks;
-    }
-}
-
-/// By stream and word.
-#[derive(Clone, Debug, Default)]
-struct Words(Vec<Vec<Count>>);
-
-impl Words {
-    fn at(&mut self, stream: usize, pc: u32) -> &mut Count {
-        if self.0.len() <= stream {
-            self.0.resize(stream + 1, Vec::new());
-        }
-        let (words, pc) = (&mut self.0[stream], pc as usize);
-        if words.len() <= pc {
-            words.resize(pc + 1, Count::default());
-        }
-        &mut words[pc]
-    }
-}
 
 /// Gathers the summary while a run goes on; memory grows with the program, not with the run.
 #[derive(Clone, Debug, Default)]
@@ -140,17 +118,64 @@ pub struct SummaryBuilder {
     streams: Vec<StreamSummary>,
     attribution: Attribution,
     critical: CriticalPath,
-    words: Words,
-    // by stream and opcode: one of the words, and the cost of all
-    opcodes: FxHashMap<(u16, u8), (u32, Count)>,
-    waited_on: FxHashMap<(u16, SyncId), u64>,
+    words: FxHashMap<(u16, u32), WordSummary>,
+    // ticks of waiting, by stream, what was waited for and which stream released it
+    waited: FxHashMap<(usize, SyncId, Option<u16>), u64>,
     memory: [[u64; 2]; 3],
     transfers: TransferTotals,
     // transfers of each block so far, and bytes moved by (block, transfer in it)
-    block_seen: HashMap<u32, usize>,
-    moved: HashMap<(u32, usize), (u64, u64)>,
-    active: Vec<(u64, u64)>,
+    block_seen: FxHashMap<u32, usize>,
+    moved: FxHashMap<(u32, usize), (u64, u64)>,
+    active: Cover,
+    by_kind: [(TransferTotals, Cover); 3],
+    dynamic: Cover,
+    any_engine: Cover,
+    psum_to_sbuf: [u64; 2],
     records: u64,
+}
+
+/// Ticks that at least one of many spans covers. Spans come roughly in the order of their starts:
+/// what ended long before the newest start is final.
+#[derive(Clone, Debug, Default)]
+struct Cover {
+    done: u64,
+    // disjoint spans that a later one may still touch, in order
+    open: Vec<(u64, u64)>,
+}
+
+/// Spans of a [`Cover`] that are not final.
+const OPEN: usize = 64;
+
+impl Cover {
+    fn add(&mut self, from: u64, to: u64) {
+        // nearly always it comes last, and touches what was last
+        match self.open.last_mut() {
+            Some(last) if from >= last.0 && from <= last.1 => last.1 = last.1.max(to),
+            Some(last) if from < last.0 => self.insert(from, to),
+            _ => self.open.push((from, to)),
+        }
+        if self.open.len() > OPEN {
+            let (a, b) = self.open.remove(0);
+            self.done += b - a;
+        }
+    }
+
+    fn insert(&mut self, from: u64, to: u64) {
+        let mut merged = (from, to);
+        self.open.retain(|&(a, b)| {
+            let touches = a <= merged.1 && merged.0 <= b;
+            if touches {
+                merged = (merged.0.min(a), merged.1.max(b));
+            }
+            !touches
+        });
+        let at = self.open.partition_point(|s| s.0 < merged.0);
+        self.open.insert(at, merged);
+    }
+
+    fn total(&self) -> u64 {
+        self.done + self.open.iter().map(|(a, b)| b - a).sum::<u64>()
+    }
 }
 
 /// Totals of all DMA transfers.
@@ -183,6 +208,12 @@ impl SummaryBuilder {
         }
     }
 
+    /// For a part of a trace that goes on at `resume`.
+    pub fn resumed(header: &TraceHeader, facts: Facts, resume: &Resume) -> Self {
+        let attribution = Attribution::resume(header.streams.len(), resume);
+        SummaryBuilder { attribution, ..SummaryBuilder::new(header, facts) }
+    }
+
     /// Takes one record.
     pub fn add(&mut self, record: &Record) {
         self.records += 1;
@@ -191,22 +222,30 @@ impl SummaryBuilder {
             Record::Transfer(t) => (t.block, None),
             _ => (0, None),
         };
-        let (streams, waits) = (&mut self.streams, &mut self.waited_on);
-        let mut cost = Count::default();
+        let (streams, words, facts) = (&mut self.streams, &mut self.words, &self.facts);
+        let (any_engine, total_waits) = (&mut self.any_engine, &mut self.waited);
         self.attribution.add(record, |s, span| {
+            let word = words.entry((s as u16, pc)).or_default();
             let ticks = span.to - span.from;
             match span.cause {
                 None => {
                     streams[s].busy_ticks += ticks;
-                    cost.busy_ticks += ticks;
+                    if s < facts.engine_hz.len() {
+                        any_engine.add(span.from, span.to);
+                    }
+                    word.busy_ticks += ticks;
                 }
                 Some(cause) => {
                     *streams[s].stall_ticks.entry(cause).or_default() += ticks;
-                    cost.stall_ticks += ticks;
-                    if let (StallCause::Semaphore | StallCause::Event, Some((id, _))) =
+                    word.stall_ticks += ticks;
+                    if cause == StallCause::Port {
+                        word.port_ticks += ticks;
+                    }
+                    if let (StallCause::Semaphore | StallCause::Event, Some((id, by))) =
                         (cause, waited)
                     {
-                        *waits.entry((s as u16, id)).or_default() += ticks;
+                        let by = by.map(|(stream, _)| stream);
+                        *total_waits.entry((s, id, by)).or_default() += ticks;
                     }
                     keep_gap(&mut streams[s].gaps, span, cause, pc, waited);
                 }
@@ -214,31 +253,35 @@ impl SummaryBuilder {
         });
         self.critical.add(record);
         match record {
-            Record::Inst(i) => self.instruction(i, cost),
-            Record::Transfer(t) => self.transfer(t, cost),
-            Record::Sync(_) | Record::Cores { .. } | Record::Note { .. } => {}
+            Record::Inst(i) => self.instruction(i),
+            Record::Transfer(t) => self.transfer(t),
+            _ => {}
         }
     }
 
-    fn count(&mut self, stream: u16, pc: u32, data_path: bool, cost: Count) {
+    fn count(&mut self, stream: u16, pc: u32, data_path: bool, start: u64, end: u64) {
         let Some(s) = self.streams.get_mut(usize::from(stream)) else { return };
+        let ticks = end.saturating_sub(start);
         s.instructions += 1;
         s.data_path += u64::from(data_path);
-        s.instruction_ticks += cost.instruction_ticks;
-        self.words.at(usize::from(stream), pc).add(cost);
+        s.instruction_ticks += ticks;
+        s.end_tick = s.end_tick.max(end);
+        let word = self.words.entry((stream, pc)).or_default();
+        word.count += 1;
+        word.instruction_ticks += ticks;
     }
 
-    fn instruction(&mut self, i: &InstRecord, cost: Count) {
-        let cost = Count { count: 1, instruction_ticks: i.end.saturating_sub(i.start), ..cost };
-        self.count(i.stream, i.pc, i.data_path, cost);
-        self.ends(i.stream, i.end);
-        self.opcodes.entry((i.stream, i.opcode)).or_insert((i.pc, Count::default())).1.add(cost);
+    fn instruction(&mut self, i: &InstRecord) {
+        self.count(i.stream, i.pc, i.data_path, i.start, i.end);
         self.bytes(i.stream, i.bytes, i.by_memory, i.flops);
-    }
-
-    fn ends(&mut self, stream: u16, end: u64) {
-        if let Some(s) = self.streams.get_mut(usize::from(stream)) {
-            s.end_tick = s.end_tick.max(end);
+        let [sbuf, psum, _] = i.by_memory;
+        if psum[0] > 0 && sbuf[1] > 0 {
+            self.psum_to_sbuf[0] += 1;
+            self.psum_to_sbuf[1] += sbuf[1];
+        }
+        let least = self.facts.gap_ticks.get(usize::from(i.stream)).copied().unwrap_or(0);
+        if i.data_path && i.busy_until.saturating_sub(i.start) < least {
+            self.streams[usize::from(i.stream)].short += 1;
         }
     }
 
@@ -252,17 +295,22 @@ impl SummaryBuilder {
         }
     }
 
-    fn transfer(&mut self, t: &TransferRecord, cost: Count) {
-        let cost = Count { count: 1, instruction_ticks: t.end.saturating_sub(t.start), ..cost };
-        self.count(t.stream, t.block, true, cost);
-        self.ends(t.stream, t.end);
+    fn transfer(&mut self, t: &TransferRecord) {
+        self.count(t.stream, t.block, true, t.start, t.end);
         self.bytes(t.stream, [t.bytes; 2], t.by_memory, 0);
-        let all = &mut self.transfers;
-        all.count += 1;
-        all.bytes += t.bytes;
-        all.tiny += u64::from(t.bytes < warnings::TINY_BYTES);
-        all.transfer_ticks += t.end.saturating_sub(t.start);
-        self.activity(t.start, t.end);
+        let kind = QueueKind::of(&self.facts, t.stream);
+        let (of_kind, cover) = &mut self.by_kind[kind as usize];
+        for all in [&mut self.transfers, of_kind] {
+            all.count += 1;
+            all.bytes += t.bytes;
+            all.tiny += u64::from(t.bytes < warnings::TINY_BYTES);
+            all.transfer_ticks += t.end.saturating_sub(t.start);
+        }
+        self.active.add(t.start, t.end);
+        cover.add(t.start, t.end);
+        if kind != QueueKind::Static {
+            self.dynamic.add(t.start, t.end);
+        }
         if let Some(block) = self.block_of(t) {
             let transfers = self.facts.blocks[block as usize].source.len().max(1);
             let seen = self.block_seen.entry(block).or_default();
@@ -280,77 +328,44 @@ impl SummaryBuilder {
         known.then_some(t.block)
     }
 
-    // disjoint active spans that a later transfer may still touch; transfers come by start time,
-    // so what ended before the newest start is final
-    fn activity(&mut self, from: u64, to: u64) {
-        let mut merged = (from, to);
-        let active = &mut self.transfers.active_ticks;
-        self.active.retain(|&(a, b)| {
-            if b < merged.0 {
-                *active += b - a;
-                return false;
-            }
-            if a <= merged.1 {
-                merged = (merged.0.min(a), merged.1.max(b));
-                return false;
-            }
-            true
-        });
-        self.active.push(merged);
-    }
-
     /// The summary of a run that ended at `end`.
     pub fn finish(mut self, header: &TraceHeader, end: u64, names: Names<'_>) -> Summary {
-        self.transfers.active_ticks += self.active.iter().map(|(a, b)| b - a).sum::<u64>();
+        self.transfers.active_ticks = self.active.total();
+        let by_kind =
+            self.by_kind.map(|(t, cover)| TransferTotals { active_ticks: cover.total(), ..t });
+        for ((s, id, by), ticks) in self.waited {
+            let on = self.facts.sync_name(id);
+            *self.streams[s].waited_on.entry(on.clone()).or_default() += ticks;
+            let released_by = by.and_then(|b| header.streams.get(usize::from(b)).cloned());
+            self.streams[s].waits.push(Waiting { on, released_by, ticks });
+        }
+        for s in &mut self.streams {
+            let key =
+                |w: &Waiting| (std::cmp::Reverse(w.ticks), w.on.clone(), w.released_by.clone());
+            s.waits.sort_by_key(key);
+        }
         let (path, sync) = self.critical.finish();
         let length = path.iter().sum::<u64>() + sync;
         let share = |t: u64| t as f64 / length.max(1) as f64;
         for (s, t) in self.streams.iter_mut().zip(&path) {
             s.critical_share = share(*t);
         }
-        for ((s, id), ticks) in &self.waited_on {
-            let waited_on = &mut self.streams[usize::from(*s)].waited_on;
-            *waited_on.entry(self.facts.sync_name(*id)).or_default() += ticks;
-        }
-        let counted = self.words.0.iter().enumerate().flat_map(|(stream, words)| {
-            let counted = words.iter().enumerate().filter(|(_, c)| c.count > 0);
-            counted.map(move |(pc, c)| (stream as u16, pc as u32, *c))
-        });
-        let mut top: Vec<(u16, u32, Count)> = counted.collect();
-        let by_cost =
-            |&(s, pc, c): &(u16, u32, Count)| (std::cmp::Reverse(c.busy_ticks), s, pc);
-        if top.len() > TOP {
-            top.select_nth_unstable_by_key(TOP, by_cost);
-            top.truncate(TOP);
-        }
-        top.sort_by_key(by_cost);
-        let mut opcodes: BTreeMap<(u16, String), Count> = BTreeMap::new();
-        for ((stream, _), (pc, count)) in &self.opcodes {
-            let (name, ..) = names(*stream, *pc);
-            opcodes.entry((*stream, name)).or_default().add(*count);
+        let mut words: Vec<((u16, u32), WordSummary)> = self.words.into_iter().collect();
+        words.retain(|(_, w)| w.count > 0);
+        words.sort_by_key(|(at, w)| (std::cmp::Reverse(w.busy_ticks), *at));
+        for ((stream, pc), w) in &mut words {
+            (w.name, w.text, w.source) = names(*stream, *pc);
+            w.stream.clone_from(&self.streams[usize::from(*stream)].name);
+            w.pc = *pc;
         }
         let loads = loads(&self.facts, &self.moved);
-        let named = |(stream, pc, c): (u16, u32, Count)| {
-            let (name, text, source) = names(stream, pc);
-            WordSummary {
-                stream: self.streams[usize::from(stream)].name.clone(),
-                pc,
-                name,
-                text,
-                source,
-                count: c.count,
-                busy_ticks: c.busy_ticks,
-                instruction_ticks: c.instruction_ticks,
-                stall_ticks: c.stall_ticks,
-            }
-        };
-        let top = top.into_iter().map(named).collect();
+        let all: Vec<WordSummary> = words.into_iter().map(|(_, w)| w).collect();
         let mut summary = Summary {
             generation: header.generation.clone(),
             tick_hz: header.tick_hz,
             periods: header.periods.clone(),
             total_ticks: end,
-            top,
+            top: all.iter().take(TOP).cloned().collect(),
             streams: self.streams,
             memory: ["sbuf", "psum", "hbm"]
                 .into_iter()
@@ -359,11 +374,15 @@ impl SummaryBuilder {
                 .collect(),
             critical_sync_share: share(sync),
             transfers: self.transfers,
+            by_kind,
+            dynamic_active_ticks: self.dynamic.total(),
+            active_ticks: self.any_engine.total(),
+            psum_to_sbuf: self.psum_to_sbuf,
             records: self.records,
             loads,
             warnings: Vec::new(),
             profile: BTreeMap::new(),
-            opcodes,
+            words: all,
             facts: self.facts,
         };
         summary.warnings = warnings::find(&summary, names);
@@ -389,7 +408,7 @@ fn keep_gap(
     gaps.sort_by_key(|g| (std::cmp::Reverse(g.to - g.from), g.from));
 }
 
-fn loads(facts: &Facts, moved: &HashMap<(u32, usize), (u64, u64)>) -> BTreeMap<String, Loads> {
+fn loads(facts: &Facts, moved: &FxHashMap<(u32, usize), (u64, u64)>) -> BTreeMap<String, Loads> {
     let mut out: BTreeMap<String, Loads> = BTreeMap::new();
     for (&(block, which), &(count, bytes)) in moved {
         let source = facts.blocks.get(block as usize).and_then(|b| b.source.get(which).copied());
@@ -447,6 +466,19 @@ pub struct Summary {
     pub critical_sync_share: f64,
     /// DMA transfers.
     pub transfers: TransferTotals,
+    /// The same for queues of the program, and for requests of instructions with descriptors made
+    /// by hardware and by software.
+    #[serde(skip)]
+    pub by_kind: [TransferTotals; 3],
+    /// Ticks in which at least one transfer asked by an instruction was active.
+    #[serde(skip)]
+    pub dynamic_active_ticks: u64,
+    /// Ticks in which the data path of at least one engine was active.
+    #[serde(skip)]
+    pub active_ticks: u64,
+    /// Instructions that read PSUM and write SBUF, and the bytes they write.
+    #[serde(skip)]
+    pub psum_to_sbuf: [u64; 2],
     /// Records of the trace.
     pub records: u64,
     /// Loads by tensor.
@@ -458,9 +490,9 @@ pub struct Summary {
     /// Figures under the names of the vendor's profiler.
     #[serde(flatten)]
     pub profile: BTreeMap<String, serde_json::Value>,
-    /// What the instructions of each name cost, by stream.
+    /// All words that were executed.
     #[serde(skip)]
-    pub opcodes: BTreeMap<(u16, String), Count>,
+    pub words: Vec<WordSummary>,
     /// Facts of machine and program.
     #[serde(skip)]
     pub facts: Facts,
