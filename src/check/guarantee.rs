@@ -485,8 +485,8 @@ impl<'a> Guarantees<'a> {
     fn clears_before(&self, new: &Row, a: &Acquire, row: u32, number: u32) -> u64 {
         let Some((_, uses)) = self.uses.get(number as usize) else { return 0 };
         let own = self.column(a.stream);
-        let older = (!self.before[own].is_empty())
-            .then(|| Self::row(&self.before, self.width(), own, row));
+        let older =
+            (!self.before[own].is_empty()).then(|| Self::row(&self.before, self.width(), own, row));
         let mut count = 0;
         for (&column, clears) in &uses.clears {
             let limit = if column == own {
@@ -605,8 +605,7 @@ impl<'a> Guarantees<'a> {
             let column = self.column(w.stream);
             let places = &self.places[column];
             let row = boundary(&near[column], places.len(), |i| places[i] <= *place);
-            let row =
-                Self::row(&self.rows, self.width(), column, row.saturating_sub(1) as u32);
+            let row = Self::row(&self.rows, self.width(), column, row.saturating_sub(1) as u32);
             let mut clock = Clock::new(2 * n);
             for s in 0..n {
                 clock.learn_results(s, row[n + 2 * s + 1]);

@@ -33,7 +33,8 @@ fn word(rng: &mut Pcg64Mcg, data: bool) -> Inst {
     let events = RawEvents {
         wait_mode: [0, 0, 0, 5, 5, 5, 4, 1, 3, 6, 7, 7, 0xE][number(rng, 13) as usize],
         wait_idx: number(rng, 4) as u8,
-        update_mode: [0, 0x13, 0x13, 0x13, 3, 3, 0x11, 0x11, 1, 0x12, 0x17][number(rng, 11) as usize],
+        update_mode: [0, 0x13, 0x13, 0x13, 3, 3, 0x11, 0x11, 1, 0x12, 0x17]
+            [number(rng, 11) as usize],
         update_idx: number(rng, 4) as u8,
         value: number(rng, 3) as u32,
     };
@@ -89,7 +90,8 @@ fn random(seeds: std::ops::Range<u64>) {
         let mut program = Program::new(Generation::V3);
         for engine in [Engine::Dve, Engine::Pool, Engine::Act] {
             let n = 1 + number(&mut rng, 40);
-            program.stream_mut(engine).words = (0..n).map(|_| word(&mut rng, engine != Engine::Act).bytes).collect();
+            program.stream_mut(engine).words =
+                (0..n).map(|_| word(&mut rng, engine != Engine::Act).bytes).collect();
         }
         compare(program, &mut counts);
     }

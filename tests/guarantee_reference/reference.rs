@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 
 use tpbemu::check::board::{Board, Conflict, Stamp};
 use tpbemu::check::clock::Clock;
-use tpbemu::check::log::{Acquire, Change, Effect, Got, Lane, Log};
 use tpbemu::check::guarantee::{Finding, Hazard, Unproven};
+use tpbemu::check::log::{Acquire, Change, Effect, Got, Lane, Log};
 use tpbemu::sync::{Compare, SyncId};
 
 /// Passes after which the computation stops; what is known then is still guaranteed.

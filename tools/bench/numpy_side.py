@@ -6,7 +6,7 @@ import time
 import numpy
 
 
-def median(run, each):
+def decile(run, each):
     samples, end = [], time.perf_counter() + 0.5
     run()
     while time.perf_counter() < end:
@@ -14,7 +14,7 @@ def median(run, each):
         for _ in range(each):
             run()
         samples.append((time.perf_counter_ns() - start) / each)
-    return sorted(samples)[len(samples) // 2]
+    return sorted(samples)[len(samples) // 10]
 
 
 rng = numpy.random.default_rng(1)
@@ -22,7 +22,7 @@ b = rng.random((128, 512), dtype=numpy.float32)
 out = numpy.empty_like(b)
 if sys.argv[1] == "matmul":
     a = rng.random((128, 128), dtype=numpy.float32)
-    print(median(lambda: numpy.matmul(a, b, out=out), 10))
+    print(decile(lambda: numpy.matmul(a, b, out=out), 1))
 else:
     c = rng.random((128, 512), dtype=numpy.float32)
-    print(median(lambda: numpy.add(b, c, out=out), 10))
+    print(decile(lambda: numpy.add(b, c, out=out), 1))

@@ -433,7 +433,12 @@ pub(super) fn dtype_field(cx: &mut Context<'_>, name: &'static str, allow: Allow
 }
 
 /// `has_valid_immediates` with an IMM_SRC code.
-pub(super) fn immediate(cx: &mut Context<'_>, name: &'static str, source: u8, bytes: u32) -> Result<()> {
+pub(super) fn immediate(
+    cx: &mut Context<'_>,
+    name: &'static str,
+    source: u8,
+    bytes: u32,
+) -> Result<()> {
     let word = cx.get(name) as u32;
     match source {
         e::imm_src::POINTER_IMMEDIATE => {
