@@ -334,9 +334,9 @@ fn addresses(dice: &mut Dice, inst: &mut Inst) {
     {
         put(inst, &field, dice.pick(&[1, 3, 8, 16, 31, 32, 33, 64, 100, 128]));
     }
-    // on v5 only the PE's results are in PSUM
+    // on v5 the PSUM window covers the addresses of SBUF partitions from 32 on
     let v5 = inst.generation == Generation::V5;
-    let quadrant = |dice: &mut Dice| 32 * dice.below(4) as u32;
+    let quadrant = |dice: &mut Dice| if v5 { 0 } else { 32 * dice.below(4) as u32 };
     let first = quadrant(dice);
     let psum = !v5 && dice.one_in(5);
     for (i, (field, kind, pattern)) in patterns(inst).into_iter().enumerate() {
