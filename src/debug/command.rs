@@ -136,7 +136,6 @@ impl Debugger {
         }
         for (id, line) in self.displays.clone() {
             let _ = writeln!(out, "display {id}: {line}");
-            // a display that moves would move for ever
             match self.execute(&line) {
                 Ok(text) => out.push_str(&text),
                 Err(text) => {
