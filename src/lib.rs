@@ -6,6 +6,7 @@
 // the documentation is for those who work on the emulator too
 #![allow(rustdoc::private_intra_doc_links)]
 
+pub mod certificate;
 pub mod check;
 pub mod cli;
 pub mod debug;

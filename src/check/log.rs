@@ -142,6 +142,8 @@ pub struct Log {
     pub rung: Vec<Rung>,
     /// For each stream, the place of each of its works.
     pub places: Vec<Vec<u32>>,
+    /// DMA barriers that were executed: stream and place.
+    pub barriers: Vec<(usize, u32)>,
     /// Whether an instruction looked at an event or semaphore without waiting for it.
     pub polled: bool,
     pub(crate) order: u64,

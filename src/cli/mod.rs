@@ -14,6 +14,7 @@ mod replay;
 pub mod run;
 mod stress;
 mod validate;
+pub mod verify;
 
 use std::process::ExitCode;
 
@@ -42,6 +43,8 @@ enum Command {
     Campaign(campaign::CampaignArgs),
     /// Repeats a finding of `stress`.
     Replay(replay::ReplayArgs),
+    /// Proves that every schedule of a program gives the same result, or checks such a proof.
+    Verify(verify::VerifyArgs),
     /// Measures the race check on broken variants of correct programs.
     #[command(hide = true)]
     MutateSync(mutate_sync::MutateArgs),
@@ -73,6 +76,7 @@ pub fn main() -> ExitCode {
         Command::Stress(args) => stress::main(args),
         Command::Campaign(args) => campaign::main(args),
         Command::Replay(args) => replay::main(args),
+        Command::Verify(args) => verify::main(args),
         Command::MutateSync(args) => mutate_sync::main(args),
         Command::Export(args) => export::main(args),
         Command::View(args) => export::view(args),

@@ -15,7 +15,9 @@ use crate::explore::campaign::{Book, Campaign, Header, Tally};
 use crate::explore::replay::{Replay, listed};
 use crate::explore::shrink::shrink;
 use crate::explore::{Delays, Kind, Schedule, Strategy, Subject, Trial};
+use crate::isa::Engine;
 use crate::machine::MachineConfig;
+use crate::skeleton::fast::Fast;
 use crate::trace::export::Format;
 
 /// Runs that shrinking one finding may take.
@@ -105,6 +107,27 @@ pub fn main(args: &StressArgs) -> Result<ExitCode> {
         println!("the undisturbed run already fails; no delay is needed");
         return finding(args, &subject, &undisturbed, &error, Delays::new());
     }
+    let sharded = args.campaign.is_some() || args.shard.1 > 1;
+    let exhaustive = args.strategy == Strategy::Exhaustive && !sharded;
+    let known = match exhaustive || args.timing_only {
+        true => super::verify::known(&subject)?,
+        false => Err(String::new()),
+    };
+    match &known {
+        Ok(known) if exhaustive => {
+            let Some((delays, error)) = super::verify::exhaustive(known, &subject, &undisturbed)?
+            else {
+                return Ok(ExitCode::SUCCESS);
+            };
+            return shrunk(args, &subject, &undisturbed, &delays, error);
+        }
+        Err(why) if exhaustive => {
+            println!("no skeleton, so only delays of at most two points: {why}");
+        }
+        Err(why) if args.timing_only => println!("no skeleton, so on the machine: {why}"),
+        _ => {}
+    }
+    let known = known.ok().filter(|_| args.strategy != Strategy::Exhaustive);
     let mut seeds = args.seeds.clone();
     if args.strategy == Strategy::Exhaustive {
         seeds.end = seeds.end.min(undisturbed.plain.bounded());
@@ -122,12 +145,36 @@ pub fn main(args: &StressArgs) -> Result<ExitCode> {
     };
     let started = Instant::now();
     let bar = bar((seeds.end - seeds.start) / args.shard.1);
-    let tally = campaign.run(&mut book, |t| {
+    let progress = |t: &Tally| {
         if let Some(bar) = &bar {
+            if bar.position() == 0 && t.resumed > 0 {
+                // what an earlier session did is no part of the rate
+                bar.set_position(t.resumed);
+                bar.reset_eta();
+            }
             bar.set_position(t.done);
             bar.set_message(format!("{} findings", t.findings.values().map(|f| f.0).sum::<u64>()));
         }
-    })?;
+    };
+    let tally = match &known {
+        Some(known) => {
+            let (sk, proved) = (&known.skeleton, known.proof.holds());
+            let fast = Fast::new(sk, proved, &subject, &undisturbed, args.strategy);
+            let runner = || {
+                let mut runner = fast.runner();
+                move |seed| runner.line(seed)
+            };
+            let tally = campaign.run_by(&mut book, runner, progress)?;
+            let proof = if proved { ", proved" } else { "" };
+            println!(
+                "on the skeleton of {} instructions{proof}; {} schedules on the machine as well",
+                sk.len(),
+                fast.on_machine()
+            );
+            tally
+        }
+        None => campaign.run(&mut book, progress)?,
+    };
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
@@ -147,16 +194,28 @@ pub fn main(args: &StressArgs) -> Result<ExitCode> {
     let Some(error) = subject.judge(&trial, &undisturbed) else {
         return Err(Error::internal(format!("seed {seed} does not repeat")));
     };
+    print!("seed {seed}: ");
+    shrunk(args, &subject, &undisturbed, &trial.delays, error)
+}
+
+/// Reports a finding by the few of its delays that matter.
+fn shrunk(
+    args: &StressArgs,
+    subject: &Subject,
+    undisturbed: &Trial,
+    delays: &Delays,
+    error: Error,
+) -> Result<ExitCode> {
     let kind = Kind::of(&error);
-    let few = shrink(&trial.delays, SHRINK_RUNS, |delays| {
+    let few = shrink(delays, SHRINK_RUNS, |delays| {
         let trial = subject.run(|| Schedule::listed(delays.clone()))?;
-        let found = subject.judge(&trial, &undisturbed);
+        let found = subject.judge(&trial, undisturbed);
         Ok(found.is_some_and(|e| Kind::of(&e) == kind))
     })?;
-    println!("seed {seed}: {} delays, {} of them needed", trial.delays.len(), few.len());
+    println!("{} delays, {} of them needed", delays.len(), few.len());
     let small = subject.run(|| Schedule::listed(few.clone()))?;
-    let error = subject.judge(&small, &undisturbed).unwrap_or(error);
-    finding(args, &subject, &small, &error, few)
+    let error = subject.judge(&small, undisturbed).unwrap_or(error);
+    finding(args, subject, &small, &error, few)
 }
 
 fn summary(
@@ -209,8 +268,11 @@ fn finding(
     replay.store(&path)?;
     for d in &replay.delays {
         println!(
-            "  delay {:?} of stream {} execution {} by {} ticks",
-            d.site.point, d.site.stream, d.site.index, d.ticks
+            "  delay {} of {} execution {} by {} ticks",
+            d.site.point.words(),
+            stream_name(subject, d.site.stream),
+            d.site.index,
+            d.ticks
         );
     }
     let (_, picture) = super::picture::take(subject, &delays, &args.trace)?;
@@ -218,6 +280,18 @@ fn finding(
     eprintln!("{error}");
     println!("to repeat: tpbemu replay {}", path.display());
     Ok(ExitCode::from(error.class.exit_code()))
+}
+
+/// Name of a stream: engine, DMA queue of the program, or queue of an engine's DMA instructions.
+fn stream_name(subject: &Subject, stream: usize) -> String {
+    let engines = Engine::ALL.len();
+    if let Some(engine) = Engine::ALL.get(stream) {
+        return engine.to_string();
+    }
+    match subject.program.queues.get(stream - engines) {
+        Some(queue) => format!("queue {}", queue.name),
+        None => format!("queue {}", stream - engines),
+    }
 }
 
 fn replay_path(program: &Path) -> PathBuf {

@@ -308,7 +308,22 @@ impl Campaign<'_> {
     ///
     /// # Errors
     /// A run that cannot be started, or a line that cannot be written; seeds already written stay.
-    pub fn run(&self, book: &mut Book, mut progress: impl FnMut(&Tally)) -> Result<Tally> {
+    pub fn run(&self, book: &mut Book, progress: impl FnMut(&Tally)) -> Result<Tally> {
+        self.run_by(book, || |seed| self.one(seed), progress)
+    }
+
+    /// As [`Campaign::run`]; each job makes a runner of its own with `runner` and asks it for the
+    /// line of each seed.
+    ///
+    /// # Errors
+    /// What the runners raise, and as [`Campaign::run`].
+    pub fn run_by<R: FnMut(u64) -> Result<Line>>(
+        &self,
+        book: &mut Book,
+        runner: impl Fn() -> R + Sync,
+        mut progress: impl FnMut(&Tally),
+    ) -> Result<Tally> {
+        let runner = &runner;
         let mut tally = Tally::default();
         let mine = |seed: u64| self.seeds.contains(&seed) && seed % self.shard.1 == self.shard.0;
         let mut have: FxHashSet<u64> = FxHashSet::default();
@@ -327,6 +342,7 @@ impl Campaign<'_> {
             for _ in 0..self.jobs.max(1) {
                 let sender = sender.clone();
                 scope.spawn(move || {
+                    let mut one = runner();
                     loop {
                         let seed = next.fetch_add(1, Ordering::Relaxed);
                         if seed >= self.seeds.end || stop.load(Ordering::Relaxed) {
@@ -335,9 +351,10 @@ impl Campaign<'_> {
                         if !mine(seed) || have.contains(&seed) {
                             continue;
                         }
+                        let line = one(seed);
                         // a run that the interrupt cut short says nothing
-                        let Some(line) = self.one(seed).transpose() else { return };
-                        if sender.send(line).is_err() {
+                        let cut = line.as_ref().is_err_and(|e| e.message == INTERRUPTED);
+                        if cut || sender.send(line).is_err() {
                             return;
                         }
                     }
@@ -364,21 +381,18 @@ impl Campaign<'_> {
         Ok(tally)
     }
 
-    /// The line of one seed; `None` if its run was interrupted.
-    fn one(&self, seed: u64) -> Result<Option<Line>> {
+    fn one(&self, seed: u64) -> Result<Line> {
         let make = || Schedule::of_seed(self.strategy, seed, &self.undisturbed.plain);
         let trial = self.subject.run(make)?;
-        if trial.error.as_ref().is_some_and(|e| e.message == INTERRUPTED) {
-            return Ok(None);
-        }
+        trial.not_interrupted()?;
         let finding = self.subject.judge(&trial, self.undisturbed);
-        Ok(Some(Line {
+        Ok(Line {
             seed,
             strategy: self.strategy,
             finding: finding.as_ref().map(Kind::of),
             trace: format!("{:016x}", trial.trace),
             order: format!("{:016x}", trial.order),
             ticks: trial.ticks,
-        }))
+        })
     }
 }

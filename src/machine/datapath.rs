@@ -7,12 +7,13 @@ use super::executor::{DMA_UNIT, Dependencies};
 use super::options::{Involved, Point, Races};
 use super::run::Machine;
 use super::stream::{Blocked, InFlight, Inputs, Pending, Recipe};
+use super::time::Timebase;
 use crate::check::Clock;
 use crate::check::board::{Conflict, Stamp};
 use crate::check::log::{Got, Started};
 use crate::engine::cost::{CostRow, cost};
 use crate::engine::{Env, Prepared, Work};
-use crate::error::{Error, Result};
+use crate::error::{Error, Location, Result};
 use crate::memory::AccessKind;
 use crate::sync::{SyncId, When};
 use crate::trace::{InstRecord, Record, StallCause};
@@ -387,6 +388,15 @@ impl Machine {
     }
 
     pub(super) fn race(&mut self, conflict: Conflict) {
+        self.race_of(conflict, crate::check::race::report);
+    }
+
+    /// Tells of `conflict` in the words of `report`, once for each pair of words.
+    pub(super) fn race_of(
+        &mut self,
+        conflict: Conflict,
+        report: impl FnOnce(&Conflict, &Location, &Location, &Timebase) -> Error,
+    ) {
         let (a, b) = (conflict.earlier.0, conflict.later.0);
         if !self.race_pairs.insert((a.stream, a.pc, b.stream, b.pc)) {
             return;
@@ -405,7 +415,7 @@ impl Machine {
         }
         let earlier = self.location(a.stream, a.pc as usize);
         let later = self.location(b.stream, b.pc as usize);
-        let report = crate::check::race::report(&conflict, &earlier, &later, &self.time);
+        let report = report(&conflict, &earlier, &later, &self.time);
         match self.options.races {
             Races::Stop => {
                 self.race_fault.get_or_insert(report);

@@ -108,6 +108,7 @@ impl Machine {
                 ),
             ));
         }
+        crate::check::race::check_allowed(&program)?;
         let image = Arc::new(Image::new(&program, &config, options.strict)?);
         let time = Timebase::new(&config)?;
         let mut memory = Memory::new(&config.geometry)?;

@@ -131,7 +131,7 @@ state! {
     free_posts: Vec<u32>,
     board: Board,
     validity: Option<Validity>,
-    tickets: ([u64; UNITS], u64),
+    tickets: (Vec<u64>, u64),
     engines: Vec<EngineState>,
     races: Vec<Error>,
     race_pairs: FxHashSet<(usize, u32, usize, u32)>,
@@ -314,6 +314,7 @@ impl Machine {
         let expect = |good: bool, what: &str| if good { Ok(()) } else { Err(corrupt(what)) };
         expect(state.streams.len() == self.streams.len(), "number of engines")?;
         expect(state.queues.len() == self.queues.len(), "number of queues")?;
+        expect(state.tickets.0.len() == UNITS, "number of units")?;
         expect(state.engines.len() == UNITS, "number of engine states")?;
         expect(state.sync.events() == self.sync.events(), "number of events")?;
         expect(state.sync.semaphores() == self.sync.semaphores(), "number of semaphores")?;
@@ -347,7 +348,8 @@ impl Machine {
             let known = log.acquires.iter().all(|a| a.stream < total)
                 && log.changes.iter().all(|c| c.stream < total)
                 && log.works.iter().all(|w| w.0 < total && w.1 > 0)
-                && log.rung.iter().all(|r| r.queue < total && r.stream < total);
+                && log.rung.iter().all(|r| r.queue < total && r.stream < total)
+                && log.barriers.iter().all(|b| b.0 < total);
             expect(known, "the log")?;
         }
         Ok(())

@@ -17,9 +17,16 @@
 //! What may be missed: the skeleton has no data and so no faults that data cause, and the durations
 //! of library code are those of the run it was taken from.
 
+pub mod certify;
+pub mod classes;
+pub mod confirm;
 pub mod conflicts;
+pub mod direct;
 pub mod exec;
 pub mod extract;
+pub mod fast;
+pub mod graph;
+pub mod prove;
 
 use std::sync::Arc;
 
