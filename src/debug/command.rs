@@ -30,6 +30,8 @@ pub struct Debugger {
     pub inside: Option<Inside>,
     /// Whether the user wants to leave.
     pub quit: bool,
+    /// Whether displays are part of the answer; the terminal interface shows them itself.
+    pub repeat: bool,
     displays: Vec<(u32, String)>,
     last_display: u32,
     nested: usize,
@@ -44,6 +46,7 @@ impl Debugger {
             session,
             inside: None,
             quit: false,
+            repeat: true,
             displays: Vec::new(),
             last_display: 0,
             nested: 0,
@@ -133,6 +136,9 @@ impl Debugger {
         let mut out = show::stop(&self.session, &stop);
         if let Stop::Hit(_) | Stop::There = stop {
             out.push_str(&self.here());
+        }
+        if !self.repeat {
+            return out;
         }
         for (id, line) in self.displays.clone() {
             let _ = writeln!(out, "display {id}: {line}");
@@ -289,7 +295,10 @@ impl Debugger {
             Some((file, line)) => (Some(file), line),
             None => (None, text),
         };
-        let line = u32::try_from(number(line)?).map_err(|e| e.to_string())?;
+        let line = number(line)
+            .ok()
+            .and_then(|n| u32::try_from(n).ok())
+            .ok_or_else(|| format!("`{text}` is no place; `help break` lists what is"))?;
         let words = source::words_at(machine, file, line);
         if words.is_empty() {
             return Err(format!("no word comes from line {line}"));

@@ -22,7 +22,7 @@ use crate::trace::tee::Shared;
 /// Snapshots that are kept; beyond that, every other one goes and they are taken half as often.
 const MOST_SNAPSHOTS: usize = 32;
 /// Entries between snapshots at first.
-const FIRST_STRIDE: u64 = 256;
+const FIRST_STRIDE: u64 = 32;
 
 /// Why the machine stands.
 #[derive(Clone, Debug)]
