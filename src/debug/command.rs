@@ -1,7 +1,7 @@
 //! Command lines of the debugger: what both the line mode and the terminal interface execute.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::breakpoints::Kind;
 use super::cores::{self, Inside};
@@ -35,7 +35,6 @@ pub struct Debugger {
     displays: Vec<(u32, String)>,
     last_display: u32,
     nested: usize,
-    base: PathBuf,
 }
 
 impl Debugger {
@@ -50,7 +49,6 @@ impl Debugger {
             displays: Vec::new(),
             last_display: 0,
             nested: 0,
-            base: PathBuf::new(),
         }
     }
 
@@ -539,9 +537,9 @@ impl Debugger {
         if self.nested >= MOST_NESTED {
             return Err("files of commands lie too deep in each other".into());
         }
-        let path = self.base.join(file);
+        let path = Path::new(file);
         let limit = crate::program::limits::SOURCE_BYTES;
-        let bytes = crate::program::files::read_limited(&path, limit).map_err(|e| e.to_string())?;
+        let bytes = crate::program::files::read_limited(path, limit).map_err(|e| e.to_string())?;
         let text = String::from_utf8(bytes).map_err(|e| format!("{file}: {e}"))?;
         self.nested += 1;
         let out = self.script(&text);

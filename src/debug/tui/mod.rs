@@ -32,7 +32,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("F8", "back by one cycle"),
     ("F6", "back to the breakpoint hit before"),
     ("F9", "breakpoint at the chosen engine's head: set or remove"),
-    ("F4", "middle right pane: queues, Q7 cores, registers, what happened"),
+    ("F4", "middle right pane: queues, Q7 cores, registers, records"),
     ("PageUp, PageDown", "look through the answers"),
     ("Up, Down", "look through the commands typed before"),
     ("Enter", "execute the line; on an empty one repeat the last"),
