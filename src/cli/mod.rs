@@ -10,6 +10,7 @@ mod isa;
 mod mutate_sync;
 mod picture;
 mod q7;
+pub mod reference;
 mod replay;
 pub mod run;
 mod stress;

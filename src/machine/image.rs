@@ -8,7 +8,7 @@ use super::sp::SpWord;
 use crate::engine::libraries::{CUSTOM_OP_HEADER, CUSTOM_OP_PAYLOAD};
 use crate::engine::{self, PrepareFn, Status, Transfer};
 use crate::error::{Error, Location, Result};
-use crate::isa::{Engine, Generation, Inst, f, op, op_v1};
+use crate::isa::{Engine, Generation, Inst, StreamFormat, f, op, op_v1};
 use crate::machine::config::MachineConfig;
 use crate::program::lower::{self, Lowered};
 use crate::program::{self, Program};
@@ -169,6 +169,11 @@ fn decode(inst: Inst, engine: Engine, program: &Program, strict: bool) -> Result
         Lowered::DmaTrigger { queue, block } => Some(Kind::Trigger(queue, block)),
         Lowered::DmaBarrier => Some(Kind::DmaBarrier),
         Lowered::End => Some(Kind::End),
+        Lowered::Replace(bytes) => {
+            let format =
+                StreamFormat { generation: program.generation, wide_events: program.v1_events8 };
+            return decode(format.word(bytes), engine, program, strict);
+        }
     };
     if let Some(kind) = lowered {
         let sync = Sync::decode(inst.generation, program.v1_events8, &inst.events())?;

@@ -108,6 +108,12 @@ impl Machine {
                 ),
             ));
         }
+        let numerics = config.numerics.chosen(&program.metadata)?;
+        let config = if numerics == config.numerics {
+            config
+        } else {
+            Arc::new(MachineConfig { numerics, ..(*config).clone() })
+        };
         crate::check::race::check_allowed(&program)?;
         let image = Arc::new(Image::new(&program, &config, options.strict)?);
         let time = Timebase::new(&config)?;

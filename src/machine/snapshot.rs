@@ -131,7 +131,7 @@ state! {
     free_posts: Vec<u32>,
     board: Board,
     validity: Option<Validity>,
-    tickets: (Vec<u64>, u64),
+    tickets: ([u64; UNITS], u64),
     engines: Vec<EngineState>,
     races: Vec<Error>,
     race_pairs: FxHashSet<(usize, u32, usize, u32)>,
@@ -314,7 +314,6 @@ impl Machine {
         let expect = |good: bool, what: &str| if good { Ok(()) } else { Err(corrupt(what)) };
         expect(state.streams.len() == self.streams.len(), "number of engines")?;
         expect(state.queues.len() == self.queues.len(), "number of queues")?;
-        expect(state.tickets.0.len() == UNITS, "number of units")?;
         expect(state.engines.len() == UNITS, "number of engine states")?;
         expect(state.sync.events() == self.sync.events(), "number of events")?;
         expect(state.sync.semaphores() == self.sync.semaphores(), "number of semaphores")?;

@@ -132,23 +132,25 @@ impl<R: Runner> Crew<R> {
         &self.shared.runner
     }
 
-    /// Tickets given out, per unit, and the number of submissions.
-    pub fn counters(&self) -> (Vec<u64>, u64) {
-        (self.tickets.clone(), self.order)
-    }
-
-    /// Goes on counting from there: everything up to it counts as finished. Waits for what runs.
-    pub fn set_counters(&mut self, tickets: Vec<u64>, order: u64) {
-        self.wait_all();
-        for (progress, ticket) in self.shared.progress.iter().zip(&tickets) {
-            progress.finish(*ticket);
-        }
-        (self.tickets, self.order) = (tickets, order);
-    }
-
     /// Ticket that the next work of `unit` will get.
     pub fn next_ticket(&self, unit: usize) -> u64 {
         self.tickets[unit] + 1
+    }
+
+    /// Tickets given out, per unit, and the number of submissions.
+    pub fn counters(&self) -> (&[u64], u64) {
+        (&self.tickets, self.order)
+    }
+
+    /// Goes on counting from a snapshot: everything up to there counts as finished. Nothing may
+    /// be running.
+    pub fn set_counters(&mut self, tickets: &[u64], order: u64) {
+        self.wait_all();
+        self.tickets.copy_from_slice(tickets);
+        self.order = order;
+        for (progress, &ticket) in self.shared.progress.iter().zip(tickets) {
+            progress.finish(ticket);
+        }
     }
 
     /// Runs `work` on `unit` after the works in `after`. Returns its outcome if `answer` asks for

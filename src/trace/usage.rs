@@ -129,7 +129,10 @@ impl Memory {
 
     fn close(timeline: &mut Timeline, at: usize, group: usize, bank: usize, g: &Granule) {
         let weight = u64::from(g.partitions);
-        let part = if bank == 0 { (group, 1) } else { ((at / bank).min(WHOLE - 1), weight) };
+        let part = match at.checked_div(bank) {
+            None => (group, 1),
+            Some(bank) => (bank.min(WHOLE - 1), weight),
+        };
         timeline.add(g.written, g.read, &[part, (WHOLE, weight)]);
     }
 
