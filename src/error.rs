@@ -18,6 +18,8 @@ pub enum ErrorClass {
     DeviceFault,
     /// Nothing can progress any more and a stream is not at its end.
     Deadlock,
+    /// Branch loops run forever and nothing that can still happen ends them.
+    Livelock,
     /// The public sources do not say what happens here.
     MissingSpecification,
     /// Known, specified, not written yet.
@@ -51,6 +53,7 @@ impl ErrorClass {
             ErrorClass::MissingSpecification => 14,
             ErrorClass::Unimplemented => 15,
             ErrorClass::LimitReached => 16,
+            ErrorClass::Livelock => 17,
             ErrorClass::Internal => 70,
         }
     }
@@ -62,6 +65,7 @@ impl ErrorClass {
             ErrorClass::UndefinedBehaviour => "undefined behaviour",
             ErrorClass::DeviceFault => "device fault",
             ErrorClass::Deadlock => "deadlock",
+            ErrorClass::Livelock => "livelock",
             ErrorClass::MissingSpecification => "missing specification",
             ErrorClass::Unimplemented => "unimplemented",
             ErrorClass::ProgramError => "program error",

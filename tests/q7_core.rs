@@ -524,3 +524,18 @@ fn every_slot_operation_joins_its_meaning() {
     println!("{joined} words run, {missing} lack a fact, without a meaning: {without:?}");
     assert!(joined > 350, "{joined}");
 }
+
+/// One-bit logic takes the values of its boolean registers, not their numbers.
+#[test]
+fn boolean_register_logic() {
+    for bits in 0..4u16 {
+        let (a, b) = (bits & 1, bits >> 1);
+        for (name, want) in [("ivp_andnotb1", a & !b & 1), ("ivp_ornotb1", (a | !b) & 1)] {
+            let source = format!("F0 {{ nop; {name} b4, b7, b2; nop; nop }}\nhalt 0");
+            let mut core = load(&source, CoreConfig::v3());
+            core.br = a << 7 | b << 2 | 0x8001;
+            assert_eq!(core.run(&mut NoBus, LIMIT), Stop::Halted);
+            assert_eq!(core.br, a << 7 | b << 2 | 0x8001 | want << 4, "{name} {a} {b}");
+        }
+    }
+}

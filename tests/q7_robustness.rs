@@ -1,7 +1,10 @@
 //! Random and damaged input must give errors: no panic, no hang, no unbounded memory.
 
 use proptest::prelude::*;
-use tpbemu::q7::asm::{self, Options, assemble, assemble_one, disasm, link};
+use tpbemu::q7::asm::object::Object;
+use tpbemu::q7::asm::{
+    self, Options, assemble, assemble_object, assemble_one, disasm, link, merge,
+};
 use tpbemu::q7::codec::{self, Options as CodecOptions, tables};
 use tpbemu::q7::core::{Core, CoreConfig, NoBus, Stop};
 use tpbemu::q7::library::custom::{Argument, Header};
@@ -15,6 +18,137 @@ fn library() -> Vec<u8> {
     let source = include_str!("../programs/q7/permute.s");
     let assembly = assemble("permute.s", source, &options).unwrap();
     link::library(&assembly, options.text_base, options.data_base).unwrap()
+}
+
+/// An object with every kind of section, symbol and relocation.
+fn object() -> Vec<u8> {
+    let source = ".global f\n.weak w, g\n.weak w\nf: l32r a2, p\ncall0 h\nmovi a3, d\nj x\n\
+        .literal p, d + 4\n{ nop; nop; nop; ivp_raddnx16 v3, v2 }\n.section .text.x\nx: ret\n\
+        w: nop\n.data\nd: .word f, g, w, h\n.bss\n.space 9\n.kernel 0xf0, 1, f";
+    let object = assemble_object("o.s", source, CodecOptions::OWN).unwrap().0;
+    object.write().unwrap()
+}
+
+/// Reads an object, links it with another, and prelinks the result: errors only.
+fn link_bytes(bytes: &[u8]) -> bool {
+    let Ok(object) = Object::read("fuzz.o", bytes) else { return false };
+    let rest = ".global h, g, d\nh: ret\n.data\ng: .word 1\nd: .word 2\n";
+    let rest = assemble_object("rest.s", rest, CodecOptions::OWN).unwrap().0;
+    let options = Options::default();
+    let mut done = false;
+    for objects in [vec![object.clone()], vec![object, rest]] {
+        let Ok(assembly) = merge::merge(&objects, &options) else { continue };
+        let Ok(file) = link::library(&assembly, options.text_base, options.data_base) else {
+            continue;
+        };
+        done |= prelink(&file, &Bounds::V3).is_ok();
+    }
+    done
+}
+
+/// Damages a file: bytes, words with telling values, cuts, repeats.
+fn damage(file: &mut Vec<u8>, mut random: impl FnMut() -> u32) {
+    const WORDS: [u32; 10] =
+        [0, 1, 2, 5, 0x7f, 0xffff, 0x7fff_ffff, 0x8000_0000, 0xffff_fff0, 0xffff_ffff];
+    for _ in 0..1 + random() % 12 {
+        if file.is_empty() {
+            return;
+        }
+        // Headers and tables matter most: half of the places are near an end of the file.
+        let length = file.len() as u32;
+        let at = match random() % 4 {
+            0 => random() % length.min(128),
+            1 => length - 1 - random() % length.min(1024),
+            _ => random() % length,
+        } as usize;
+        match random() % 8 {
+            0..=3 => file[at] = random() as u8,
+            4..=6 => {
+                let word = match random() % 3 {
+                    0 => WORDS[(random() % 10) as usize],
+                    1 => random() % (2 * length),
+                    _ => random(),
+                };
+                let end = (at / 4 * 4 + 4).min(file.len());
+                let start = at / 4 * 4;
+                let bytes = word.to_le_bytes();
+                file[start..end].copy_from_slice(&bytes[..end - start]);
+            }
+            _ if random() % 4 == 0 => file.truncate(at),
+            _ => {
+                let piece = file[at..(at + 40).min(file.len())].to_vec();
+                file.splice(at..at, piece);
+            }
+        }
+    }
+}
+
+/// Decoder, assembler, linker and loader on damaged input for a while: `Q7_FUZZ_SECONDS`, 600 without.
+/// `Q7_FUZZ_SEED` starts elsewhere. Every input must end within five seconds, or the test fails.
+#[test]
+#[ignore = "ten minutes"]
+fn ten_minutes_of_damaged_input() {
+    use rand_core::{Rng, SeedableRng};
+    let number = |name: &str, default: u64| {
+        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+    };
+    let seconds = std::time::Duration::from_secs(number("Q7_FUZZ_SECONDS", 600));
+    let mut rng = rand_pcg::Pcg64::seed_from_u64(number("Q7_FUZZ_SEED", 1));
+    let start = std::time::Instant::now();
+    let (library, object) = (library(), object());
+    let mut counts = [0u64; 6];
+    while start.elapsed() < seconds {
+        let began = std::time::Instant::now();
+        let kind = rng.next_u32() % 3;
+        match kind {
+            0 => {
+                let mut bytes = vec![0; (rng.next_u32() % 400) as usize];
+                rng.fill_bytes(&mut bytes);
+                let lines = disasm::disassemble(
+                    &bytes,
+                    rng.next_u32(),
+                    &Default::default(),
+                    CodecOptions::OWN,
+                );
+                assert_eq!(lines.iter().map(|line| line.bytes.len()).sum::<usize>(), bytes.len());
+                let mut core = Core::new(CoreConfig::v2(), 0);
+                core.iram[..bytes.len()].copy_from_slice(&bytes);
+                core.run(&mut NoBus, 500);
+                assert!(core.instructions <= 500);
+                let _ = Object::read("random", &bytes);
+                let _ = prelink(&bytes, &Bounds::V3);
+            }
+            1 => {
+                let mut file = object.clone();
+                damage(&mut file, || rng.next_u32());
+                counts[4] += u64::from(link_bytes(&file));
+            }
+            _ => {
+                let mut file = library.clone();
+                damage(&mut file, || rng.next_u32());
+                if let Ok(staged) = prelink(&file, &Bounds::V3) {
+                    assert!(staged.image.len() <= 0x1_0000);
+                    let config = ClusterConfig { instruction_limit: 500, ..ClusterConfig::v3() };
+                    let mut cluster = Cluster::new(config);
+                    let _ = cluster.load_staged(&staged, 0, &mut NoBus);
+                    counts[5] += 1;
+                }
+            }
+        }
+        counts[kind as usize] += 1;
+        let took = began.elapsed();
+        assert!(took.as_secs() < 5, "an input of kind {kind} took {took:?}");
+    }
+    println!(
+        "{} random codes, {} damaged objects ({} still linked), {} damaged libraries ({} still loaded) in {:?}",
+        counts[0],
+        counts[1],
+        counts[4],
+        counts[2],
+        counts[5],
+        start.elapsed()
+    );
+    assert!(counts[4] > 0 && counts[5] > 0);
 }
 
 proptest! {
@@ -102,6 +236,17 @@ proptest! {
             // Whatever the code does, it ends.
             let _ = cluster.load_staged(&staged, 0, &mut NoBus);
         }
+    }
+
+    #[test]
+    fn damaged_objects_are_refused_or_link(seed in any::<u64>()) {
+        let mut file = object();
+        let mut state = seed | 1;
+        damage(&mut file, || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as u32
+        });
+        link_bytes(&file);
     }
 
     #[test]

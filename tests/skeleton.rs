@@ -71,8 +71,7 @@ fn on_machine(subject: &Subject, schedule: impl Fn() -> Schedule) -> (Vec<Change
         perturb: Some(Box::new(schedule())),
         ..Options::default()
     };
-    let record =
-        |_: &_, _: &Machine| -> Vec<Box<dyn Recorder>> { vec![Box::new(changes.clone())] };
+    let record = |_: &_, _: &Machine| -> Vec<Box<dyn Recorder>> { vec![Box::new(changes.clone())] };
     let (program, config) = (Arc::clone(&subject.program), Arc::clone(&subject.config));
     let result = machine::run(program, config, options, record, false).unwrap();
     let deadlock = result.finished.error.is_some_and(|e| e.class == tpbemu::ErrorClass::Deadlock);

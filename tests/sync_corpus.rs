@@ -9,7 +9,8 @@ use std::sync::atomic::AtomicBool;
 
 use tpbemu::Error;
 use tpbemu::cli::run::load;
-use tpbemu::explore::campaign::{Book, Campaign};
+use tpbemu::explore::campaign::{Book, Campaign, Header, read};
+use tpbemu::explore::merge::Merged;
 use tpbemu::explore::mutate::{mutants, score};
 use tpbemu::explore::replay::{Replay, listed};
 use tpbemu::explore::shrink::shrink;
@@ -210,11 +211,12 @@ fn a_campaign_goes_on_where_it_stopped() {
         jobs: 2,
     };
     let run = |file: &str, end: u64, shard: (u64, u64)| {
-        let mut book = Book::open(Some(&directory.path().join(file))).unwrap();
+        let header = Header::of(&subject).unwrap();
+        let mut book = Book::open(Some(&directory.path().join(file)), &header).unwrap();
         campaign(end, shard).run(&mut book, |_| {}).unwrap()
     };
     let lines = |file: &str| {
-        let mut lines = Book::open(Some(&directory.path().join(file))).unwrap().lines;
+        let mut lines = read(&directory.path().join(file)).unwrap().lines;
         lines.sort_by_key(|l| l.seed);
         lines
     };
@@ -233,9 +235,66 @@ fn a_campaign_goes_on_where_it_stopped() {
     assert_eq!(lines("parts"), lines("whole"));
     let shards = [run("s0", 40, (0, 3)), run("s1", 40, (1, 3)), run("s2", 40, (2, 3))];
     assert_eq!(shards.iter().map(|t| t.done).sum::<u64>(), 40);
-    let mut joined: Vec<_> = ["s0", "s1", "s2"].iter().flat_map(|f| lines(f)).collect();
-    joined.sort_by_key(|l| l.seed);
-    assert_eq!(joined, lines("whole"));
+    let files: Vec<PathBuf> = ["s0", "s1", "s2"].map(|f| directory.path().join(f)).into();
+    let merged = Merged::read(&files).unwrap();
+    assert_eq!(merged.lines, lines("whole"));
+    assert!(merged.missing(Strategy::Adversarial, Some(&(0..40))).is_empty());
+    assert_eq!(merged.tally(Strategy::Adversarial).findings, whole.findings);
+    // the joined file is a campaign that goes on
+    merged.store(&directory.path().join("joined")).unwrap();
+    assert_eq!(run("joined", 42, (0, 1)).resumed, 40);
+    // without the middle shard a third of the seeds is missing
+    let two = Merged::read(&[files[0].clone(), files[2].clone()]).unwrap();
+    let gaps = two.missing(Strategy::Adversarial, Some(&(0..41)));
+    assert_eq!(gaps.iter().map(|r| r.end - r.start).sum::<u64>(), 14);
+    assert_eq!(gaps.first(), Some(&(1..2)));
+    assert_eq!(gaps.last(), Some(&(40..41)));
+    // the same seeds twice are fine, a seed with two results is not
+    assert_eq!(Merged::read(&[files[0].clone(), path.clone()]).unwrap().repeated, 14);
+    let forged = std::fs::read_to_string(&files[1]).unwrap().replace("\"ticks\":", "\"ticks\":9");
+    std::fs::write(&files[1], forged).unwrap();
+    let error = Merged::read(&[path, files[1].clone()]).err().expect("two results");
+    assert!(error.message.contains("has different results"), "{error}");
+}
+
+#[test]
+fn a_foreign_campaign_file_is_refused_and_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("campaign");
+    let subject = sync_program("taken_away");
+    let header = Header::of(&subject).unwrap();
+    let other = Header::of(&sync_program("taken_away_fixed")).unwrap();
+    Book::open(Some(&path), &other).unwrap();
+    let refuse = |say: &str| {
+        let before = std::fs::read(&path).unwrap();
+        let error = Book::open(Some(&path), &header).err().expect(say);
+        assert!(error.message.contains(say), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), before);
+    };
+    refuse("another campaign: program ");
+    for text in ["my notes", "my notes\n", "{\"seed\":1}\n"] {
+        std::fs::write(&path, text).unwrap();
+        refuse("campaign file");
+    }
+    // a damaged line in the middle is not the work of a full disk
+    std::fs::remove_file(&path).unwrap();
+    Book::open(Some(&path), &header).unwrap();
+    let mut text = std::fs::read(&path).unwrap();
+    text.extend(b"{\"seed\":1,\n{}\n");
+    std::fs::write(&path, text).unwrap();
+    refuse("line 2");
+    // what a full disk left of the head
+    let mut head = std::fs::read(&path).unwrap();
+    head.truncate(20);
+    std::fs::write(&path, head).unwrap();
+    assert!(Book::open(Some(&path), &header).unwrap().lines.is_empty());
+    assert_eq!(read(&path).unwrap().header, Some(header.clone()));
+    // nothing of where the program lies is in the digest
+    let mut moved = sync_program("taken_away");
+    Arc::make_mut(&mut moved.program).sources = vec!["elsewhere.tpb".into()];
+    assert_eq!(Header::of(&moved).unwrap(), header);
+    Arc::make_mut(&mut moved.program).streams[0].words[0][20] ^= 1;
+    assert_ne!(Header::of(&moved).unwrap().program, header.program);
 }
 
 #[test]
@@ -252,7 +311,7 @@ fn exhaustive_covers_all_and_says_so() {
         shard: (0, 1),
         jobs: 2,
     };
-    let tally = campaign.run(&mut Book::open(None).unwrap(), |_| {}).unwrap();
+    let tally = campaign.run(&mut Book::none(), |_| {}).unwrap();
     assert_eq!(tally.done, all);
     assert_eq!(tally.findings.len(), 1);
 }

@@ -1,5 +1,6 @@
 # Library code on the Q7 cores: a row-sum library is loaded while DVE is busy, used, released, and
-# replaced by another one, as a model switch does it; then a reciprocal and an argmax (v3).
+# replaced by another one, as a model switch does it; then a reciprocal, an argmax, and a library that is
+# linked from three files (v3).
 #
 # The sources are in programs/q7; they are assembled, prelinked and staged in HBM when this program is
 # assembled. An instruction that a library defines is a raw word: `tools/programs/word.py` prints it.
@@ -15,10 +16,13 @@
 .tensor r_out sbuf fp32[128, 32] at 0x1480
 .tensor best  sbuf int16[128, 2] at 0x1500
 
+.tensor weighted sbuf int16[128, 1] at 0x1540
+
 .tensor row_sum_image hbm uint8[4096] = q7("../q7/row_sum.s")
 .tensor permute_image hbm uint8[4096] = q7("../q7/permute.s")
 .tensor reciprocal_image hbm uint8[4096] = q7("../q7/reciprocal.s")
 .tensor argmax_image     hbm uint8[4096] = q7("../q7/argmax.s")
+.tensor weighted_image hbm uint8[4096] = q7("../q7/weighted.s", "../q7/weighted_row.s", "../q7/weighted_table.s")
 
 .semaphore summed
 .semaphore doubled
@@ -48,9 +52,14 @@
   # argmax: in 0x0, out 0x1500, 2 chunks of 32 lanes
   .word64 "f0100000000000000000000024000000000000000015000002000000000004000000000000000000000000000000000000000000000000000000000000000000"
   MODIFY_POOL_CONFIG modify_op=UNLOAD_LIB core_mask=0xff library_index=8
+  MODIFY_POOL_CONFIG modify_op=LOAD_LIB core_mask=0xff soc_addr=weighted_image library_index=9
+  # weighted: in 0x0, out 0x1540
+  .word64 "f0100000000000000000000025000000000000004015000000000000000004000000000000000000000000000000000000000000000000000000000000000000"
+  MODIFY_POOL_CONFIG modify_op=UNLOAD_LIB core_mask=0xff library_index=9
 
 .check sums npy("data/sums.npy")
 .check y npy("data/y.npy")
 .check b fill(1.0)
 .check r_out npy("data/r_out.npy") rtol=1.2e-7
 .check best npy("data/best.npy")
+.check weighted npy("data/weighted.npy")

@@ -128,6 +128,17 @@ impl Hazard {
             Hazard::Sequencer { .. } => "sequencer_hazard",
         }
     }
+
+    /// Streams and words that it is about.
+    pub fn places(&self) -> Vec<(usize, u32)> {
+        match *self {
+            Hazard::LostSignal { setter, earlier, .. } => vec![earlier, setter],
+            Hazard::TwoConsumers { waits, .. } => waits.into(),
+            Hazard::Overshoot { wait, .. } => vec![wait],
+            Hazard::Wrap { by, .. } => vec![by],
+            Hazard::Sequencer { earlier, later } => vec![earlier, later],
+        }
+    }
 }
 
 /// What [`Guarantees::races`] finds.

@@ -1,11 +1,13 @@
 //! The command line: one file per subcommand.
 
 mod asm;
+mod campaign;
 mod compare;
 mod disasm;
 mod export;
 mod isa;
 mod mutate_sync;
+mod picture;
 mod q7;
 mod replay;
 pub mod run;
@@ -34,6 +36,8 @@ enum Command {
     Run(run::RunArgs),
     /// Runs a program under many schedules and checks every run.
     Stress(stress::StressArgs),
+    /// Joins campaign files of `stress`.
+    Campaign(campaign::CampaignArgs),
     /// Repeats a finding of `stress`.
     Replay(replay::ReplayArgs),
     /// Proves that every schedule of a program gives the same result, or checks such a proof.
@@ -66,6 +70,7 @@ pub fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Run(args) => run::main(args),
         Command::Stress(args) => stress::main(args),
+        Command::Campaign(args) => campaign::main(args),
         Command::Replay(args) => replay::main(args),
         Command::Verify(args) => verify::main(args),
         Command::MutateSync(args) => mutate_sync::main(args),

@@ -10,6 +10,7 @@ use clap::Args;
 use crate::error::{Error, ErrorClass, Result};
 use crate::explore::replay::Replay;
 use crate::explore::{Delays, Kind, Schedule, Subject};
+use crate::trace::export::Format;
 
 /// Repeats a finding of `stress`, event by event.
 #[derive(Args, Debug)]
@@ -22,6 +23,9 @@ pub struct ReplayArgs {
     /// Worker threads of the run; the result does not depend on it.
     #[arg(long, default_value_t = 0)]
     threads: usize,
+    /// Write a trace, in the formats of `run --trace`.
+    #[arg(long, value_name = "FILE")]
+    trace: Vec<PathBuf>,
 }
 
 /// Runs the subcommand: success if the run ends with the same finding and the same trace.
@@ -29,6 +33,9 @@ pub struct ReplayArgs {
 /// # Errors
 /// The files cannot be read, or the run differs from the one that the replay file describes.
 pub fn main(args: &ReplayArgs) -> Result<ExitCode> {
+    for path in &args.trace {
+        Format::of(path)?;
+    }
     let replay = Replay::load(&args.file)?;
     let path = args.program.as_ref().unwrap_or(&replay.program);
     let subject = Subject {
@@ -40,7 +47,7 @@ pub fn main(args: &ReplayArgs) -> Result<ExitCode> {
         threads: args.threads,
     };
     let undisturbed = subject.run(|| Schedule::listed(Delays::new()))?;
-    let trial = subject.run(|| Schedule::listed(replay.delays()))?;
+    let (trial, picture) = super::picture::take(&subject, &replay.delays(), &args.trace)?;
     let found = subject.judge(&trial, &undisturbed);
     let differs = |what: String| {
         Err(Error::new(ErrorClass::CheckFailed, what)
@@ -63,6 +70,7 @@ pub fn main(args: &ReplayArgs) -> Result<ExitCode> {
             replay.trace_digest
         ));
     }
+    print!("{picture}");
     println!("{error}");
     println!("repeated: {} delays, trace {digest}", replay.delays.len());
     Ok(ExitCode::SUCCESS)

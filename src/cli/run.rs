@@ -14,8 +14,9 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::isa::Generation;
 use crate::machine::{self, Machine, MachineConfig, Options, Races, RunResult};
 use crate::program::{self, Check, LoadOptions, Program};
-use crate::trace::export::{self, Context, Ending, Exporter, Format};
+use crate::trace::export::{Context, Ending, Exporter, Format};
 use crate::trace::facts::Facts;
+use crate::trace::select::Selected;
 use crate::trace::tee::Shared;
 use crate::trace::{Recorder, TraceHeader};
 
@@ -65,10 +66,12 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME=FILE[:TOL]")]
     check: Vec<String>,
     /// Write a trace; the extension chooses the format: .json (Chrome), .pftrace (Perfetto), .html
-    /// (viewer in one file), .csv (directory of tables), .vcd (waveforms), .jsonl (records, for
-    /// `tpbemu export`). May be given several times.
+    /// (viewer in one file), .csv or .parquet (directory of tables), .vcd (waveforms), .tpbtrace
+    /// (recording, for `tpbemu export`) or .jsonl (the same as text). May be given several times.
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
+    #[command(flatten)]
+    select: super::export::SelectArgs,
     /// Summary format.
     #[arg(long, value_enum, default_value_t = SummaryFormat::Text)]
     summary: SummaryFormat,
@@ -150,20 +153,17 @@ pub fn main(args: &RunArgs) -> Result<ExitCode> {
         ..Options::default()
     };
     for path in &args.trace {
-        Format::of(path)?;
+        Format::of(path)?.available()?;
     }
+    let selection = args.select.selection();
     let mut exports: Vec<Shared<Box<dyn Exporter>>> = Vec::new();
     let mut trace_error = None;
     let started = Instant::now();
     let record = |header: &TraceHeader, machine: &Machine| -> Vec<Box<dyn Recorder>> {
         exports.clear();
         for path in &args.trace {
-            let context = Context {
-                header: header.clone(),
-                facts: Facts::of(machine),
-                names: machine.namer(),
-            };
-            match export::open(path, context) {
+            let context = Context::new(header.clone(), Facts::of(machine), machine.namer());
+            match Selected::open(path, context, &selection) {
                 Ok(exporter) => exports.push(Shared::new(exporter)),
                 Err(e) => trace_error = Some(e),
             }
@@ -196,7 +196,19 @@ pub fn main(args: &RunArgs) -> Result<ExitCode> {
     for note in &result.finished.notes {
         eprintln!("note: {note}");
     }
+    write_files(&args.program, &result)?;
     report(args, &mut result, &checks, host)
+}
+
+/// Writes what the program's SIM words put into files of its folder.
+fn write_files(program: &Path, result: &RunResult) -> Result<()> {
+    let folder = if program.is_dir() { program } else { program.parent().unwrap_or(Path::new("")) };
+    for (name, bytes) in result.machine.written_files() {
+        let path = program::files::confined(folder, name)
+            .map_err(|why| Error::new(ErrorClass::ProgramError, why))?;
+        program::files::write_whole(&path, bytes)?;
+    }
+    Ok(())
 }
 
 fn report(

@@ -11,12 +11,13 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::{Error, ErrorClass, Result};
-use crate::explore::campaign::{Book, Campaign, Tally};
+use crate::explore::campaign::{Book, Campaign, Header, Tally};
 use crate::explore::replay::{Replay, listed};
 use crate::explore::shrink::shrink;
 use crate::explore::{Delays, Kind, Schedule, Strategy, Subject, Trial};
 use crate::machine::MachineConfig;
 use crate::skeleton::fast::Fast;
+use crate::trace::export::Format;
 
 /// Runs that shrinking one finding may take.
 const SHRINK_RUNS: usize = 2000;
@@ -53,9 +54,13 @@ pub struct StressArgs {
     /// Where the replay file of a finding goes; PROGRAM.replay.json if not given.
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
+    /// Write a trace of the run with the finding, in the formats of `run --trace`; .html is the
+    /// viewer.
+    #[arg(long, value_name = "FILE")]
+    trace: Vec<PathBuf>,
 }
 
-fn parse_range(text: &str) -> std::result::Result<std::ops::Range<u64>, String> {
+pub(super) fn parse_range(text: &str) -> std::result::Result<std::ops::Range<u64>, String> {
     let (a, b) = text.split_once("..").ok_or("not of the form A..B")?;
     let number = |t: &str| t.parse::<u64>().map_err(|e| format!("`{t}`: {e}"));
     let range = number(a)?..number(b)?;
@@ -74,6 +79,9 @@ fn parse_shard(text: &str) -> std::result::Result<(u64, u64), String> {
 /// # Errors
 /// The program does not load, or a file cannot be written.
 pub fn main(args: &StressArgs) -> Result<ExitCode> {
+    for path in &args.trace {
+        Format::of(path)?;
+    }
     let program = Arc::new(super::run::load(&args.program, None)?);
     let config = Arc::new(match &args.config {
         Some(path) => MachineConfig::load(path)?,
@@ -91,6 +99,8 @@ pub fn main(args: &StressArgs) -> Result<ExitCode> {
         interrupt,
         threads: 0,
     };
+    // a foreign or damaged file is refused before any time is spent
+    let mut book = Book::open(args.campaign.as_deref(), &Header::of(&subject)?)?;
     let undisturbed = subject.run(Schedule::probe)?;
     if let Some(error) = undisturbed.error.clone() {
         println!("the undisturbed run already fails; no delay is needed");
@@ -117,7 +127,6 @@ pub fn main(args: &StressArgs) -> Result<ExitCode> {
         _ => {}
     }
     let known = known.ok().filter(|_| args.strategy != Strategy::Exhaustive);
-    let mut book = Book::open(args.campaign.as_deref())?;
     let mut seeds = args.seeds.clone();
     if args.strategy == Strategy::Exhaustive {
         seeds.end = seeds.end.min(undisturbed.plain.bounded());
@@ -134,7 +143,6 @@ pub fn main(args: &StressArgs) -> Result<ExitCode> {
         },
     };
     let started = Instant::now();
-    let had = book.lines.len();
     let bar = bar((seeds.end - seeds.start) / args.shard.1);
     let progress = |t: &Tally| {
         if let Some(bar) = &bar {
@@ -164,8 +172,7 @@ pub fn main(args: &StressArgs) -> Result<ExitCode> {
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
-    let rate =
-        tally.done.saturating_sub(had as u64) as f64 / started.elapsed().as_secs_f64().max(1e-9);
+    let rate = (tally.done - tally.resumed) as f64 / started.elapsed().as_secs_f64().max(1e-9);
     summary(args, &tally, undisturbed.plain.bounded(), &seeds, rate);
     let first = tally.findings.values().map(|(_, seed)| *seed).min();
     let Some(seed) = first else {
@@ -259,6 +266,8 @@ fn finding(
             d.site.point, d.site.stream, d.site.index, d.ticks
         );
     }
+    let (_, picture) = super::picture::take(subject, &delays, &args.trace)?;
+    print!("{picture}");
     eprintln!("{error}");
     println!("to repeat: tpbemu replay {}", path.display());
     Ok(ExitCode::from(error.class.exit_code()))

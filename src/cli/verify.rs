@@ -248,7 +248,7 @@ fn explore(
             shard: (0, 1),
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
         };
-        let mut book = Book::open(None)?;
+        let mut book = Book::none();
         let tally = match &known {
             Some(known) => {
                 let fast = Fast::new(&known.skeleton, false, subject, undisturbed, strategy);

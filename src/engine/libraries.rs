@@ -152,7 +152,9 @@ pub fn modify_pool_config(env: &Env<'_>) -> Result<Prepared> {
         let report = cluster.modify(&record, &bytes, None, &mut bus)?;
         // OPEN: each core fetches the image through its own DMA at 16 bytes a cycle
         let transfer = u64::from(report.bytes).div_ceil(16);
-        Ok(Outcome { cycles: Some(transfer + report.cycles), ..Outcome::default() })
+        let loaded = (record.op == ModifyOp::Load).then_some((report.cores, report.bytes));
+        let cycles = Some(transfer + report.cycles);
+        Ok(Outcome { cycles, loaded, ..Outcome::default() })
     });
     Ok(work.with_outcome().unjudged().into())
 }

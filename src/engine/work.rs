@@ -203,6 +203,8 @@ pub struct Outcome {
     pub cycles: Option<u64>,
     /// Cycles of each Q7 core, where library code ran.
     pub cores: Option<[u64; 8]>,
+    /// Cores that got a library (one bit each) and the bytes that each fetched.
+    pub loaded: Option<(u8, u32)>,
     /// A condition the hardware reports without stopping (floating-point error code, notification).
     pub notice: Option<String>,
 }

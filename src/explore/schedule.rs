@@ -38,6 +38,18 @@ pub enum PointName {
     Completion,
 }
 
+impl PointName {
+    /// For readers.
+    pub fn words(self) -> &'static str {
+        match self {
+            PointName::Fetch => "fetch",
+            PointName::Issue => "start",
+            PointName::DmaStart => "first byte",
+            PointName::Completion => "update",
+        }
+    }
+}
+
 impl From<Point> for PointName {
     fn from(point: Point) -> Self {
         match point {

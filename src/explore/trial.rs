@@ -13,7 +13,7 @@ use crate::program::Program;
 use crate::sync::SyncId;
 use crate::trace::digest::Digest;
 use crate::trace::tee::Shared;
-use crate::trace::{Record, Recorder};
+use crate::trace::{Record, Recorder, TraceHeader};
 
 /// What all runs of an exploration have in common.
 #[derive(Clone)]
@@ -131,6 +131,19 @@ impl Subject {
     /// # Errors
     /// As [`Subject::run`].
     pub fn run_with(&self, schedule: impl Fn() -> Schedule, races: Races) -> Result<Trial> {
+        self.run_observed(schedule, races, |_, _| Vec::new()).map(|(trial, _)| trial)
+    }
+
+    /// As [`Subject::run_with`], with recorders of the caller's; also gives what the run left.
+    ///
+    /// # Errors
+    /// As [`Subject::run`].
+    pub fn run_observed(
+        &self,
+        schedule: impl Fn() -> Schedule,
+        races: Races,
+        mut observe: impl FnMut(&TraceHeader, &machine::Machine) -> Vec<Box<dyn Recorder>>,
+    ) -> Result<(Trial, machine::RunResult)> {
         let mut given = None;
         let order = Shared::new(Order::default());
         let options = || {
@@ -146,9 +159,11 @@ impl Subject {
                 ..Options::default()
             }
         };
-        let record = |_: &_, _: &machine::Machine| -> Vec<Box<dyn Recorder>> {
+        let record = |header: &TraceHeader, machine: &machine::Machine| {
             order.with(|o| *o = Order::default());
-            vec![Box::new(order.clone())]
+            let mut all: Vec<Box<dyn Recorder>> = vec![Box::new(order.clone())];
+            all.extend(observe(header, machine));
+            all
         };
         let (program, config) = (Arc::clone(&self.program), Arc::clone(&self.config));
         let mut result = machine::run(program, config, options, record, false)?;
@@ -163,7 +178,7 @@ impl Subject {
         sites.sort_unstable();
         sites.dedup();
         let ticks = result.finished.end;
-        Ok(Trial {
+        let trial = Trial {
             error,
             trace: result.trace_digest,
             order: order.with(|o| o.value()),
@@ -171,7 +186,8 @@ impl Subject {
             ticks,
             delays: std::mem::take(&mut given.delays),
             plain: Plain { sites, ticks },
-        })
+        };
+        Ok((trial, result))
     }
 
     /// Compares `trial` with the undisturbed run: its error, or that its outputs differ.

@@ -4,6 +4,7 @@
 
 use smallvec::SmallVec;
 
+use super::livelock::Looked;
 use super::queue::Job;
 use super::run::{Machine, read_register};
 use super::stream::RunState;
@@ -87,7 +88,7 @@ impl Machine {
         let drains = match word.kind {
             // compiled V1 programs place the trigger right behind the producer and rely on it
             Kind::Trigger(..) => self.config.sequencer.doorbell_drains,
-            Kind::End => true,
+            Kind::End | Kind::Sim(_) => true,
             Kind::Control => inst.generation != Generation::V1 && inst.opcode() == op::DRAIN,
             _ => false,
         };
@@ -110,6 +111,10 @@ impl Machine {
                 Done { extra: self.config.sequencer.dma_barrier_cycles * period, ..Done::plain() }
             }
             Kind::End => Done { state: RunState::Done, ..Done::plain() },
+            Kind::Sim(ref op) => {
+                self.sim(s, pc, op)?;
+                Done::plain()
+            }
             _ if inst.generation == Generation::V1 => self.control_v1(s, pc, inst)?,
             _ => self.control_v2(s, pc, inst)?,
         };
@@ -124,6 +129,9 @@ impl Machine {
             next += self.config.sequencer.branch_cycles * period;
         }
         let target = done.next.unwrap_or(pc + 1);
+        if target <= pc && done.state == RunState::Running {
+            self.lap(s, pc, target)?;
+        }
         if target >= self.image.words[s].len() && done.state == RunState::Running {
             self.streams[s].state = RunState::Done;
         }
@@ -426,6 +434,10 @@ impl Machine {
             for k in 0..n {
                 let (i, r) = (u16::from(ids[k]), registers[k]);
                 let semaphore = SyncId::Semaphore(i);
+                if mode != 2 && mode != 3 {
+                    let id = if mode == 1 { SyncId::Event(i) } else { semaphore };
+                    self.streams[s].lap.look(Looked::Sync(id));
+                }
                 match mode {
                     0 => {
                         let v = self.sync.value(semaphore)?;

@@ -25,6 +25,9 @@ pub fn of(generation: Generation, def: &OpcodeDef) -> Coverage {
     if matches!(def.class, Class::Pseudo | Class::Sentinel) {
         return Coverage::Host;
     }
+    if def.class == Class::Simulator {
+        return Coverage::Done;
+    }
     if control::is_control(generation, def.byte) {
         return match control::missing(generation, def.byte) {
             Some((fact, page)) => Coverage::MissingSpecification(fact, page),

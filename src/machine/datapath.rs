@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::agenda::Action;
 use super::executor::{DMA_UNIT, Dependencies};
-use super::options::{Point, Races};
+use super::options::{Involved, Point, Races};
 use super::run::Machine;
 use super::stream::{Blocked, InFlight, Pending};
 use crate::check::Clock;
@@ -61,6 +61,8 @@ impl Machine {
         } else if start > now {
             stream.stall.get_or_insert(StallCause::Queue);
         }
+        self.changes += 1;
+        let stream = &mut self.streams[s];
         stream.works += 1;
         if let Some(log) = &mut self.log {
             log.numbered(s, stream.executed as u32);
@@ -193,6 +195,11 @@ impl Machine {
             let record = Record::Cores { tick: now, pc: p.pc as u32, index: p.index, cycles };
             self.record(&record);
         }
+        if let (Some((cores, bytes)), true) = (outcome.loaded, self.options.recorder.is_some()) {
+            let end = now + c.work * period;
+            let (pc, index) = (p.pc as u32, p.index);
+            self.record(&Record::Library { tick: now, end, pc, index, cores, bytes });
+        }
         if let Some(text) = outcome.notice {
             self.note(s, p.pc, text);
         }
@@ -292,6 +299,11 @@ impl Machine {
             let (tick, footprint) = (self.now, Arc::clone(work));
             log.started(Started { stream, work: number, pc: pc as u32, tick, footprint });
         }
+        if let Some(usage) = &mut self.usage
+            && work.judged
+        {
+            usage.touch(self.now, &work.accesses);
+        }
         let after = self.enter(stream, work, number, pc, clock)?;
         if let Some(validity) = &mut self.validity {
             if let Some((access, partition, byte)) = validity.step(&work.accesses) {
@@ -365,6 +377,15 @@ impl Machine {
         }
         if crate::check::race::allowed(&self.program, &conflict, &self.config) {
             return;
+        }
+        if self.involved.is_empty() {
+            let of = |s: crate::check::Stamp| Involved {
+                stream: s.stream,
+                pc: s.pc,
+                tick: Some(s.tick),
+                waiting_since: None,
+            };
+            self.involved = vec![of(a), of(b)];
         }
         let earlier = self.location(a.stream, a.pc as usize);
         let later = self.location(b.stream, b.pc as usize);

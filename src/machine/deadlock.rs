@@ -24,32 +24,8 @@ pub fn report(machine: &Machine) -> Error {
     let mut edges: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     let _ = write!(text, "no stream can go on; {} of them wait", stuck.len());
     for &s in &stuck {
-        let stream = &machine.streams[s];
-        let at = machine.location(s, stream.pc);
-        let source = at.source.map(|l| format!(" ({l})")).unwrap_or_default();
-        let since = machine.time.to_ns(stream.head_since.unwrap_or(machine.now));
-        let _ = write!(text, "\n  {} pc {}{source}", stream.engine, stream.pc);
-        if let Some(d) = at.disassembly {
-            let _ = write!(text, ": {d}");
-        }
-        let _ = write!(text, "\n      waiting since {since:.1} ns");
-        for (wait, operand) in unmet(machine, s) {
-            let value = machine.sync.value(wait.id()).unwrap_or(0);
-            let _ = write!(text, "\n      for {}", describe_unmet(&wait, operand, value));
-            let id = wait.id();
-            let producers = producers(machine, id, &wait);
-            if producers.is_empty() {
-                let _ = write!(text, "; nothing left in the program changes {id} that way");
-            }
-            for p in producers.iter().take(MAX_NAMED) {
-                let _ = write!(text, "\n        could be supplied by {}", p.text);
-            }
-            if producers.len() > MAX_NAMED {
-                let _ = write!(text, "\n        and {} more", producers.len() - MAX_NAMED);
-            }
-            let supplying = producers.iter().filter_map(|p| p.stream);
-            edges.entry(s).or_default().extend(supplying.filter(|p| stuck.contains(p)));
-        }
+        let supplying = describe(machine, s, &mut text);
+        edges.entry(s).or_default().extend(supplying.into_iter().filter(|p| stuck.contains(p)));
     }
     let mut error = Error::new(ErrorClass::Deadlock, text);
     if let Some(cycle) = cycle(&edges) {
@@ -62,6 +38,51 @@ pub fn report(machine: &Machine) -> Error {
     }
     error.at.generation = Some(machine.image.generation.to_string());
     error
+}
+
+/// Appends what stream `s` waits for and who could supply it; returns the streams that could.
+pub(super) fn describe(machine: &Machine, s: usize, text: &mut String) -> Vec<usize> {
+    let stream = &machine.streams[s];
+    let at = machine.location(s, stream.pc);
+    let source = at.source.map(|l| format!(" ({l})")).unwrap_or_default();
+    let since = machine.time.to_ns(stream.head_since.unwrap_or(machine.now));
+    let _ = write!(text, "\n  {} pc {}{source}", stream.engine, stream.pc);
+    if let Some(d) = at.disassembly {
+        let _ = write!(text, ": {d}");
+    }
+    let _ = write!(text, "\n      waiting since {since:.1} ns");
+    let mut supplying = Vec::new();
+    for (wait, operand) in unmet(machine, s) {
+        let value = machine.sync.value(wait.id()).unwrap_or(0);
+        let _ = write!(text, "\n      for {}", describe_unmet(&wait, operand, value));
+        let helps = |kind: &UpdateKind| match wait {
+            Wait::Event(_, set, _) => matches!(kind, UpdateKind::Set) == set,
+            Wait::Semaphore(..) => true,
+        };
+        supplying.extend(suppliers(machine, wait.id(), &helps, text));
+    }
+    supplying
+}
+
+/// Appends the instructions not yet executed that change `id` in a way that `helps`; returns
+/// their streams.
+pub(super) fn suppliers(
+    machine: &Machine,
+    id: SyncId,
+    helps: &dyn Fn(&UpdateKind) -> bool,
+    text: &mut String,
+) -> Vec<usize> {
+    let producers = producers(machine, id, helps);
+    if producers.is_empty() {
+        let _ = write!(text, "; nothing left in the program changes {id} that way");
+    }
+    for p in producers.iter().take(MAX_NAMED) {
+        let _ = write!(text, "\n        could be supplied by {}", p.text);
+    }
+    if producers.len() > MAX_NAMED {
+        let _ = write!(text, "\n        and {} more", producers.len() - MAX_NAMED);
+    }
+    producers.iter().filter_map(|p| p.stream).collect()
 }
 
 fn unmet(machine: &Machine, s: usize) -> Vec<(Wait, u32)> {
@@ -91,12 +112,8 @@ struct Producer {
     text: String,
 }
 
-/// Instructions not yet executed that change `id` in a way that can help.
-fn producers(machine: &Machine, id: SyncId, wait: &Wait) -> Vec<Producer> {
-    let helps = |kind: &UpdateKind| match wait {
-        Wait::Event(_, set, _) => matches!(kind, UpdateKind::Set) == *set,
-        Wait::Semaphore(..) => true,
-    };
+/// Instructions not yet executed that change `id` in a way that `helps`.
+fn producers(machine: &Machine, id: SyncId, helps: &dyn Fn(&UpdateKind) -> bool) -> Vec<Producer> {
     let mut found = Vec::new();
     for s in 0..ENGINE_STREAMS {
         let stream = &machine.streams[s];

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use super::image::Kind;
-use super::options::Races;
-use super::run::Machine;
+use super::options::{Involved, Races};
+use super::run::{ENGINE_STREAMS, Machine};
 use super::stream::RunState;
 use crate::check::guarantee::Finding;
 use crate::check::log::Log;
-use crate::error::Error;
+use crate::error::{Error, ErrorClass};
+use crate::isa::Engine;
 
 impl Machine {
     /// Looks at the finished run for what another schedule would have shown. Returns remarks.
@@ -44,6 +45,10 @@ impl Machine {
             let help = report.help.as_deref().map(|h| self.with_names(h));
             let message = self.with_names(&report.message);
             let report = Error { message, help, ..report };
+            if self.involved.is_empty() {
+                let of = |(stream, pc)| Involved { stream, pc, tick: None, waiting_since: None };
+                self.involved = hazard.places().into_iter().map(of).collect();
+            }
             match self.options.races {
                 Races::Stop => {
                     self.race_fault.get_or_insert(report);
@@ -80,6 +85,41 @@ impl Machine {
             error.message = self.with_names(&error.message);
             error
         })
+    }
+
+    /// What `error`, which no race raised, is about: the heads of stuck streams, or its own place.
+    pub(super) fn places_of(&self, error: &Error) -> Vec<Involved> {
+        if matches!(error.class, ErrorClass::Deadlock | ErrorClass::Livelock) {
+            let running =
+                (0..ENGINE_STREAMS).filter(|&s| self.streams[s].state == RunState::Running);
+            return running
+                .map(|stream| {
+                    let s = &self.streams[stream];
+                    let waits = s.blocked == super::stream::Blocked::Wait;
+                    Involved {
+                        stream,
+                        pc: s.pc as u32,
+                        tick: None,
+                        waiting_since: s.head_since.filter(|_| waits),
+                    }
+                })
+                .collect();
+        }
+        let name = error.at.stream.as_deref();
+        let stream =
+            (0..self.streams.len() + self.queues.len()).find(|&s| match Engine::ALL.get(s) {
+                Some(e) => Some(e.to_string().as_str()) == name,
+                None => {
+                    let queue = &self.image.queues[s - ENGINE_STREAMS];
+                    name.and_then(|n| n.strip_prefix("queue ")) == Some(queue.as_str())
+                }
+            });
+        match (stream, error.at.pc) {
+            (Some(stream), Some(pc)) => {
+                vec![Involved { stream, pc: pc as u32, tick: None, waiting_since: None }]
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// `text` with the program's names of events and semaphores in place of their numbers.

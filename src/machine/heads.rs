@@ -10,7 +10,7 @@ use crate::check::log::Got;
 use crate::error::Result;
 use crate::isa::Engine;
 use crate::sync::{Compare, Wait};
-use crate::trace::{InstRecord, Record, StallCause, SyncRecord};
+use crate::trace::{InstRecord, Record, StallCause, SyncOp, SyncRecord};
 
 impl Machine {
     pub(super) fn head(&mut self, s: usize) -> Result<()> {
@@ -136,6 +136,7 @@ impl Machine {
             self.sync.act(wait);
             let after = self.sync.value(wait.id())?;
             if before != after {
+                self.changes += 1;
                 let by = (s as u16, self.streams[s].executed);
                 if self.checks_races() {
                     let clock = self.streams[s].clock.clone();
@@ -143,7 +144,13 @@ impl Machine {
                 }
                 self.last_update.insert(wait.id(), by);
                 if self.options.recorder.is_some() {
-                    let record = SyncRecord { tick: self.now, id: wait.id(), value: after, by };
+                    let record = SyncRecord {
+                        tick: self.now,
+                        id: wait.id(),
+                        value: after,
+                        by,
+                        op: SyncOp::Wait,
+                    };
                     self.record(&Record::Sync(record));
                 }
             }

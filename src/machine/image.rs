@@ -29,6 +29,8 @@ pub enum Kind {
     Label,
     /// End of the stream.
     End,
+    /// A word that only a simulator executes.
+    Sim(Arc<super::sim::SimOp>),
     /// Cannot be executed.
     Refuse(Arc<Error>),
 }
@@ -171,6 +173,17 @@ fn decode(inst: Inst, engine: Engine, program: &Program, strict: bool) -> Result
     if let Some(kind) = lowered {
         let sync = Sync::decode(inst.generation, program.v1_events8, &inst.events())?;
         return Ok(Word { inst, sync, kind });
+    }
+    // no rule of the hardware knows these
+    let sim = super::sim::SimOp::decode(&inst).and_then(|op| {
+        let sync = op.is_some().then(|| decode_sync(&inst, program.v1_events8)).transpose()?;
+        Ok(op.zip(sync))
+    });
+    match sim {
+        Ok(Some((op, sync))) => return Ok(Word { inst, sync, kind: Kind::Sim(Arc::new(op)) }),
+        Ok(None) => {}
+        Err(e) if strict => return Err(e),
+        Err(e) => return refuse(e),
     }
     let check = crate::isa::validate(&inst, engine, strict);
     let events = decode_sync(&inst, program.v1_events8);

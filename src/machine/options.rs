@@ -79,8 +79,23 @@ impl Default for Options {
     }
 }
 
+/// A place that a finding is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Involved {
+    /// Stream index.
+    pub stream: usize,
+    /// Word, or block of a DMA queue.
+    pub pc: u32,
+    /// When it started, if one execution is meant.
+    pub tick: Option<u64>,
+    /// Since when it waits, if it never came to its start.
+    pub waiting_since: Option<u64>,
+}
+
 /// How a run ended.
 pub struct Finished {
+    /// Places that the error, or the first race, is about.
+    pub involved: Vec<Involved>,
     /// Tick at which the last thing happened.
     pub end: u64,
     /// Instructions executed, all streams.

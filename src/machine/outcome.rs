@@ -84,8 +84,9 @@ pub fn run(
         all.extend(record(&header, &machine));
         machine.set_recorder(Box::new(Tee(all)));
         let finished = if stepped { machine.run_stepped() } else { machine.run() };
+        machine.record_usage();
         machine.drop_recorder();
-        let summary = summary.with(std::mem::take).finish(&header, finished.end, &machine.namer());
+        let summary = summary.with(std::mem::take).finish(&header, finished.end, &*machine.namer());
         let trace_digest = digest.with(|d| d.value());
         Ok(RunResult { finished, summary, trace_digest, machine })
     };

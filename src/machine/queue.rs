@@ -86,6 +86,11 @@ impl Machine {
         let clock = (self.options.races != super::options::Races::Ignore)
             .then(|| self.streams[s].clock.clone());
         let trigger = (s as u16, self.streams[s].executed);
+        if self.options.recorder.is_some() {
+            let (stream, transfers) = ((ENGINE_STREAMS + q) as u16, self.transfers(&job) as u32);
+            self.record(&Record::Queued { tick: at, stream, transfers, by: trigger });
+        }
+        self.changes += 1;
         if let Some(log) = &mut self.log {
             let (queue, place, delay) = (ENGINE_STREAMS + q, trigger.1 as u32, at - self.now);
             log.rung.push(Rung { queue, stream: s, place, job: job.clone(), delay });

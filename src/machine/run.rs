@@ -12,7 +12,7 @@ use super::config::MachineConfig;
 use super::dma::DmaEngines;
 use super::executor::Executor;
 use super::image::Image;
-use super::options::{Finished, Options, Point, Races};
+use super::options::{Finished, Involved, Options, Point, Races};
 use super::ports::Ports;
 use super::power::PowerLimit;
 use super::queue::Queue;
@@ -29,7 +29,11 @@ use crate::isa::{Engine, Generation};
 use crate::memory::{Memory, Validity};
 use crate::program::Program;
 use crate::sync::{SyncId, SyncState};
+use crate::trace::usage::Usage;
 use crate::trace::{Record, Recorder, TraceHeader};
+
+/// Message of the error of a run that was ended from outside.
+pub const INTERRUPTED: &str = "interrupted";
 
 /// Streams of the engines; DMA queues follow.
 pub const ENGINE_STREAMS: usize = 5;
@@ -60,6 +64,8 @@ pub struct Machine {
     pub(super) validity: Option<Validity>,
     pub(super) executor: Executor,
     pub(super) options: Options,
+    /// How full the memories are, where the recorder wants to know.
+    pub(super) usage: Option<Usage>,
     pub(super) races: Vec<Error>,
     pub(super) race_pairs: rustc_hash::FxHashSet<(usize, u32, usize, u32)>,
     pub(super) notes: Vec<String>,
@@ -68,8 +74,14 @@ pub struct Machine {
     pub(super) max_tick: u64,
     pub(super) visible: u64,
     pub(super) wake: u64,
+    /// Changes of memory, events and semaphores, and works and jobs that were let go: while it
+    /// stands still, a stream that loops sees the same in every lap.
+    pub(super) changes: u64,
     pub(super) race_fault: Option<Error>,
+    pub(super) involved: Vec<Involved>,
     pub(super) thread_fault: bool,
+    /// Files that SIM words wrote.
+    pub(super) written_files: std::collections::BTreeMap<String, Vec<u8>>,
 }
 
 impl Machine {
@@ -102,8 +114,12 @@ impl Machine {
         let total = ENGINE_STREAMS + image.queues.len();
         let streams: Vec<Stream> = Engine::ALL.iter().map(|&e| Stream::new(e, total)).collect();
         let queues = (0..image.queues.len()).map(|_| Queue::new(total)).collect();
-        let states: [EngineState; 6] =
+        let mut states: [EngineState; 6] =
             std::array::from_fn(|unit| EngineState::new(unit, image.generation, &config));
+        if !program.table_sets.is_empty() {
+            let sets = Arc::new(program.activation_tables()?);
+            states.iter_mut().for_each(|s| s.act.install_table_sets(Arc::clone(&sets)));
+        }
         let executor = Executor::new(Arc::new(memory), states, options.threads);
         let prepared = std::array::from_fn(|e| vec![None; image.words[e].len()]);
         let fastest = Engine::ALL.iter().map(|&e| time.period(e)).min().unwrap_or(1);
@@ -136,8 +152,16 @@ impl Machine {
             max_tick: options.max_cycles.map_or(u64::MAX, |c| c.saturating_mul(fastest)),
             visible: time.from_ps(config.sync.update_visible_ps).max(1),
             wake: time.from_ps(config.sync.wake_ps),
+            changes: 0,
             race_fault: None,
+            involved: Vec::new(),
             thread_fault: false,
+            usage: options
+                .recorder
+                .as_ref()
+                .filter(|r| r.wants_usage())
+                .map(|_| Usage::new(&config.geometry)),
+            written_files: Default::default(),
             options,
             image,
             program,
@@ -171,7 +195,7 @@ impl Machine {
     /// Names instructions and blocks for a trace: (name, text, source line).
     pub fn namer(&self) -> crate::trace::export::Namer {
         let (image, program) = (Arc::clone(&self.image), Arc::clone(&self.program));
-        Box::new(move |stream, pc| {
+        Arc::new(move |stream, pc| {
             let (s, pc) = (usize::from(stream), pc as usize);
             if s >= ENGINE_STREAMS {
                 let block = program.blocks.get(pc);
@@ -231,7 +255,15 @@ impl Machine {
 
     /// Replaces the recorder.
     pub fn set_recorder(&mut self, recorder: Box<dyn Recorder>) {
+        self.usage = recorder.wants_usage().then(|| Usage::new(&self.config.geometry));
         self.options.recorder = Some(recorder);
+    }
+
+    /// Tells the recorder how full the memories were.
+    pub fn record_usage(&mut self) {
+        if let Some(usage) = self.usage.take() {
+            usage.finish(self.end, |r| self.record(&r));
+        }
     }
 
     /// Lets go of the recorder.
@@ -311,7 +343,7 @@ impl Machine {
         if let Some(flag) = &self.options.interrupt
             && flag.load(Ordering::Relaxed)
         {
-            return Err(Error::new(ErrorClass::LimitReached, "interrupted"));
+            return Err(Error::new(ErrorClass::LimitReached, INTERRUPTED));
         }
         let (now, executed) = (self.now, self.executed);
         if let Some(progress) = &mut self.options.progress {
@@ -341,9 +373,7 @@ impl Machine {
                     self.options.max_cycles.unwrap_or(0)
                 ),
             )
-            .help(
-                "a branch loop that polls forever looks like this; --max-cycles raises the limit",
-            ));
+            .help("--max-cycles raises the limit"));
         }
         tracing::trace!(tick, stream, ?action, "next");
         self.now = tick;
@@ -371,11 +401,17 @@ impl Machine {
             (None, e) => e,
         };
         let mut remarks = Vec::new();
+        if let Some(e) = &error
+            && self.involved.is_empty()
+        {
+            self.involved = self.places_of(e);
+        }
         let error = error.or_else(|| {
             remarks = self.conclude();
             self.race_fault.take()
         });
         Finished {
+            involved: std::mem::take(&mut self.involved),
             remarks,
             end: self.end,
             executed: self.executed,

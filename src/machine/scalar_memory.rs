@@ -6,6 +6,7 @@ use std::sync::Arc;
 use smallvec::smallvec;
 
 use super::address::{self, MemoryPlace};
+use super::livelock::Looked;
 use super::run::Machine;
 use crate::engine::cost::{CostQuery, CostRow, Operands};
 use crate::engine::{Outcome, Work};
@@ -81,25 +82,52 @@ impl Machine {
                     let _ = sender.send(lane.mem.row(space, partition, byte, len)?.to_vec());
                     Outcome::none()
                 });
+                self.streams[s].lap.look(Looked::Memory(address));
                 self.scalar(s, pc, work)?;
                 let bytes = receiver
                     .try_recv()
                     .map_err(|_| Error::internal("a register load returned nothing"))?;
                 into.copy_from_slice(&bytes);
             }
-            Place::Event(i) => self.load_sync(SyncId::Event(i), into)?,
-            Place::Semaphore(i, Window::Read) => self.load_sync(SyncId::Semaphore(i), into)?,
+            Place::Event(i) => self.load_sync(s, SyncId::Event(i), into)?,
+            Place::Semaphore(i, Window::Read) => self.load_sync(s, SyncId::Semaphore(i), into)?,
             Place::Semaphore(..) | Place::Pad => into.fill(0),
         }
         Ok(())
     }
 
-    fn load_sync(&mut self, id: SyncId, into: &mut [u8]) -> Result<()> {
+    fn load_sync(&mut self, s: usize, id: SyncId, into: &mut [u8]) -> Result<()> {
+        self.streams[s].lap.look(Looked::Sync(id));
         if let Some(log) = &mut self.log {
             log.polled = true;
         }
         into.copy_from_slice(&self.sync.value(id)?.to_le_bytes());
         Ok(())
+    }
+
+    /// Stores bytes in memory, all in one partition.
+    pub(super) fn store_bytes(
+        &mut self,
+        s: usize,
+        pc: usize,
+        address: u64,
+        bytes: Vec<u8>,
+    ) -> Result<()> {
+        let len = bytes.len() as u64;
+        let Place::Memory(MemoryPlace { space, partition, byte }) =
+            self.place(address, bytes.len())?
+        else {
+            return Err(Error::illegal(
+                "device_address",
+                format!("{address:#x} is in the event and semaphore unit, not in memory"),
+            ));
+        };
+        let access = Access::write(Region::new(space, partition, 1, ByteSet::dense(byte, len)));
+        let work = scalar_work(access, move |lane| {
+            lane.mem.row_mut(space, partition, byte, len)?.copy_from_slice(&bytes);
+            Outcome::none()
+        });
+        self.scalar(s, pc, work)
     }
 
     /// Stores the low `size` bytes of `value`.
@@ -128,6 +156,7 @@ impl Machine {
                     row.copy_from_slice(&value.to_le_bytes()[..size]);
                     Outcome::none()
                 });
+                self.changes += 1;
                 self.scalar(s, pc, work)
             }
             Place::Event(i) => {

@@ -10,7 +10,7 @@ use crate::sync::{SyncId, UpdateKind};
 const SP: usize = Engine::Sp as usize;
 
 /// Registers of the V1 SP.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SpState {
     /// Counters.
     pub counters: [u32; REGISTERS],
@@ -98,6 +98,7 @@ impl Machine {
                 if let Some(log) = &mut self.log {
                     log.polled = true;
                 }
+                self.streams[SP].lap.look(super::livelock::Looked::Sync(SyncId::Event(event)));
                 if self.sync.value(SyncId::Event(event))? != 0 {
                     self.acquire_event(SP, SyncId::Event(event));
                     next = target as usize;
@@ -126,6 +127,9 @@ impl Machine {
             SpWord::SetAddress(register, address) => {
                 self.sp.addresses[usize::from(register)] = address;
             }
+        }
+        if next <= pc && self.streams[SP].state == RunState::Running {
+            self.lap(SP, pc, next)?;
         }
         if next != pc + 1 {
             cycles += self.config.sequencer.branch_cycles;

@@ -123,6 +123,8 @@ pub struct Stream {
     pub clock: Clock,
     /// Legal word addresses.
     pub bounds: PcBounds,
+    /// The branch loop it is in, as far as that is known.
+    pub lap: super::livelock::Lap,
 }
 
 impl Stream {
@@ -152,6 +154,7 @@ impl Stream {
             last_reads: 0,
             clock: Clock::new(streams),
             bounds: PcBounds::default(),
+            lap: super::livelock::Lap::default(),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::check::Clock;
 use crate::check::log::{Change, Effect, Lane};
 use crate::error::{Error, Result};
 use crate::sync::{SyncId, Update, UpdateKind, When};
-use crate::trace::{Record, SyncRecord};
+use crate::trace::{Record, SyncOp, SyncRecord};
 
 /// An update on its way to becoming visible.
 pub(super) struct Post {
@@ -56,8 +56,10 @@ impl Machine {
     /// Applies an update now and wakes who waited for it.
     pub(super) fn apply(&mut self, post: Post) -> Result<()> {
         let (stream, pc) = (usize::from(post.by.0), post.pc as usize);
+        let before = self.sync.value(post.id).ok();
         let applied = self.sync.apply(post.id, post.kind, post.operand);
         let (value, odd) = self.placed(applied, stream, pc)?;
+        self.changes += u64::from(before != Some(value));
         if let Some(clock) = &post.clock {
             let grows = matches!(post.kind, UpdateKind::Add(_));
             self.clocks.update(post.id, value, grows, clock);
@@ -86,7 +88,19 @@ impl Machine {
             self.note(stream, pc, format!("{}: {}", post.id, odd.describe()));
         }
         if self.options.recorder.is_some() {
-            let record = SyncRecord { tick: self.now, id: post.id, value, by: post.by };
+            let record = SyncRecord {
+                tick: self.now,
+                id: post.id,
+                value,
+                by: post.by,
+                op: match post.kind {
+                    UpdateKind::Set => SyncOp::Set,
+                    UpdateKind::Clear => SyncOp::Clear,
+                    UpdateKind::Add(_) => SyncOp::Add,
+                    UpdateKind::Sub(_) => SyncOp::Sub,
+                    UpdateKind::Write(_) => SyncOp::Write,
+                },
+            };
             self.record(&Record::Sync(record));
         }
         for s in 0..ENGINE_STREAMS {

@@ -11,7 +11,7 @@ use super::elem::ElemType;
 use super::limits;
 use super::model::{
     AllowedRace, Check, DmaBlock, DmaQueue, Expected, Memory, Program, Role, SourceLine, SpStream,
-    Stream, Tensor,
+    Stream, TableSource, Tensor,
 };
 use crate::error::{Error, ErrorClass, Result};
 use crate::isa::text::lex::is_name;
@@ -51,6 +51,33 @@ struct Description {
     allowed_races: Vec<AllowedRace>,
     metadata: BTreeMap<String, String>,
     sources: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    files: Vec<FileEntry>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    table_parts: Vec<TableEntry>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileEntry {
+    name: String,
+    bytes: Section,
+}
+
+/// One part of an activation table set.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TableEntry {
+    set: u32,
+    part: TablePart,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum TablePart {
+    Profile { func: u8, document: Section },
+    Blobs { buckets: Section, control: Section, manifest: Section },
+    Generated { name: String },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -203,6 +230,24 @@ pub fn encode(program: &Program) -> Result<Vec<u8>> {
             rtol: c.rtol,
         });
     }
+    let files = program.files.iter();
+    let files =
+        files.map(|(name, b)| FileEntry { name: name.clone(), bytes: writer.put(b) }).collect();
+    let mut table_parts = Vec::new();
+    for (set, part) in program.table_sets.iter().flat_map(|(n, p)| p.iter().map(move |p| (*n, p))) {
+        let part = match part {
+            TableSource::Profile { func, document } => {
+                TablePart::Profile { func: *func, document: writer.put(document.as_bytes()) }
+            }
+            TableSource::Blobs { buckets, control, manifest } => TablePart::Blobs {
+                buckets: writer.put(buckets),
+                control: writer.put(control),
+                manifest: writer.put(manifest.as_bytes()),
+            },
+            TableSource::Generated { name } => TablePart::Generated { name: name.clone() },
+        };
+        table_parts.push(TableEntry { set, part });
+    }
     let description = Description {
         generation: program.generation,
         v1_events8: program.v1_events8,
@@ -217,6 +262,8 @@ pub fn encode(program: &Program) -> Result<Vec<u8>> {
         allowed_races: program.allowed_races.clone(),
         metadata: program.metadata.clone(),
         sources: program.sources.clone(),
+        files,
+        table_parts,
     };
     let mut json = serde_json::to_vec(&description)
         .map_err(|e| Error::internal(format!("container description: {e}")))?;
@@ -326,6 +373,10 @@ impl<'a> Reader<'a> {
         range
             .and_then(|range| self.sections.get(range))
             .ok_or_else(|| bad("a section lies outside the file"))
+    }
+
+    fn text(&mut self, section: Section) -> Result<String> {
+        String::from_utf8(self.get(section)?.to_vec()).map_err(|_| bad("a document is not UTF-8"))
     }
 
     fn items<const N: usize>(&mut self, section: Section, what: &str) -> Result<Vec<[u8; N]>> {
@@ -438,6 +489,26 @@ impl<'a> Reader<'a> {
                 rtol: entry.rtol,
             });
         }
+        for entry in d.files {
+            super::files::confined_name(&entry.name).map_err(bad)?;
+            let bytes = self.get(entry.bytes)?.to_vec();
+            program.files.insert(entry.name, bytes);
+        }
+        for entry in d.table_parts {
+            let part = match entry.part {
+                TablePart::Profile { func, document } => {
+                    TableSource::Profile { func, document: self.text(document)? }
+                }
+                TablePart::Blobs { buckets, control, manifest } => TableSource::Blobs {
+                    buckets: self.get(buckets)?.to_vec(),
+                    control: self.get(control)?.to_vec(),
+                    manifest: self.text(manifest)?,
+                },
+                TablePart::Generated { name } => TableSource::Generated { name },
+            };
+            program.table_sets.entry(entry.set).or_default().push(part);
+        }
+        program.activation_tables()?;
         program.semaphores = d.semaphores;
         program.events = d.events;
         program.queues = d.queues;

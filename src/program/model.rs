@@ -35,6 +35,10 @@ pub struct Program {
     pub allowed_races: Vec<AllowedRace>,
     /// Free `key value` pairs.
     pub metadata: BTreeMap<String, String>,
+    /// Files of the program's folder that its SIM words name, by name (V1).
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// Tables of the activation engine by the number that ACTIVATION_TABLE_LOAD names.
+    pub table_sets: BTreeMap<u32, Vec<TableSource>>,
     /// Names of the source files that [`SourceLine::file`] indexes.
     pub sources: Vec<String>,
 }
@@ -55,6 +59,8 @@ impl Program {
             checks: Vec::new(),
             allowed_races: Vec::new(),
             metadata: BTreeMap::new(),
+            files: BTreeMap::new(),
+            table_sets: BTreeMap::new(),
             sources: Vec::new(),
         }
     }
@@ -332,6 +338,32 @@ pub enum Update {
     EventClear {
         /// Which one.
         index: u32,
+    },
+}
+
+/// One part of an activation table set. Parts of a set are loaded in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TableSource {
+    /// A function's profile document (JSON) under function number `func`.
+    Profile {
+        /// Function number, as the instruction byte has it.
+        func: u8,
+        /// The document.
+        document: String,
+    },
+    /// A whole set as the vendor's compiler ships it.
+    Blobs {
+        /// Bucket records.
+        buckets: Vec<u8>,
+        /// Control records.
+        control: Vec<u8>,
+        /// Manifest (JSON).
+        manifest: String,
+    },
+    /// A function whose table is fitted to its closed form, under its own number.
+    Generated {
+        /// Name of the function.
+        name: String,
     },
 }
 

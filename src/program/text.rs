@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::lower::layout;
-use super::model::{DmaSide, Program, Role, Stream, Tensor, Update};
+use super::model::{DmaSide, Program, Role, Stream, TableSource, Tensor, Update};
 use crate::isa::text::lex::escape;
 use crate::isa::text::{inst, sp};
 use crate::isa::{Generation, Layout, e, f, op};
@@ -34,6 +34,12 @@ pub fn to_text(program: &Program) -> (String, DataFiles) {
     for (name, number) in &program.events {
         let _ = writeln!(out, ".event {name} = {number}");
     }
+    for (set, parts) in &program.table_sets {
+        for (i, part) in parts.iter().enumerate() {
+            write_tables(&mut out, *set, i, part, &mut files);
+        }
+    }
+    files.extend(program.files.iter().map(|(name, bytes)| (name.clone(), bytes.clone())));
     for tensor in &program.tensors {
         write_tensor(&mut out, tensor, &mut files);
     }
@@ -101,6 +107,30 @@ pub fn to_text(program: &Program) -> (String, DataFiles) {
         }
     }
     (out, files)
+}
+
+fn write_tables(out: &mut String, set: u32, i: usize, part: &TableSource, files: &mut DataFiles) {
+    let mut file = |kind: &str, bytes: &[u8]| {
+        let name = format!("act_tables_{set}_{i}_{kind}");
+        files.push((name.clone(), bytes.to_vec()));
+        name
+    };
+    let _ = match part {
+        TableSource::Profile { func, document } => {
+            let name = file("profile.json", document.as_bytes());
+            writeln!(out, ".act_tables {set} profile {func} \"{name}\"")
+        }
+        TableSource::Blobs { buckets, control, manifest } => {
+            let names = [
+                file("buckets.bin", buckets),
+                file("control.bin", control),
+                file("set.json", manifest.as_bytes()),
+            ];
+            let [buckets, control, manifest] = names;
+            writeln!(out, ".act_tables {set} blobs \"{buckets}\" \"{control}\" \"{manifest}\"")
+        }
+        TableSource::Generated { name } => writeln!(out, ".act_tables {set} generated {name}"),
+    };
 }
 
 fn write_tensor(out: &mut String, tensor: &Tensor, files: &mut DataFiles) {

@@ -372,7 +372,9 @@ impl<'a> Executor<'a> {
 
     fn holds(&self, s: usize) -> bool {
         let step = &self.sk.steps[s][self.streams[s].step as usize];
-        part(&self.sk.waits, &step.waits).iter().all(|w| w.cond.holds(self.values[usize::from(w.id)]))
+        part(&self.sk.waits, &step.waits)
+            .iter()
+            .all(|w| w.cond.holds(self.values[usize::from(w.id)]))
     }
 
     fn grant<O: Observe>(&mut self, observer: &mut O, s: usize) -> bool {
@@ -562,8 +564,7 @@ impl<'a> Executor<'a> {
         if std::mem::replace(&mut stream.after_table_load, work.row == CostRow::TableLoad) {
             fixed += sk.config.cost.after_table_load_cycles * stream.period;
         }
-        let from =
-            if work.row == CostRow::Matmul { now.max(stream.weights_ready) } else { now };
+        let from = if work.row == CostRow::Matmul { now.max(stream.weights_ready) } else { now };
         let busy_until = from + busy;
         self.ports.hold(s, work.ports, busy_until);
         let reads = (busy_until + stream.latency).max(stream.last_reads);
@@ -573,8 +574,7 @@ impl<'a> Executor<'a> {
             let idle = u64::from(stream.free_at <= now);
             let cost = &sk.config.cost;
             stream.matmul_from = now + idle * cost.weights_start_cycles * stream.period;
-            stream.weights_ready =
-                busy_until + idle * cost.weights_ready_cycles * stream.period;
+            stream.weights_ready = busy_until + idle * cost.weights_ready_cycles * stream.period;
         } else {
             stream.load_free_at = stream.load_free_at.max(now);
             stream.free_at = busy_until + work.gap;
@@ -661,8 +661,7 @@ impl<'a> Executor<'a> {
         self.queues[q].next += 1;
         let w = job.transfers.start + i;
         self.begin(w);
-        self.times[w as usize] =
-            Times { start: self.now, reads: last, end: last, forwarded: last };
+        self.times[w as usize] = Times { start: self.now, reads: last, end: last, forwarded: last };
         self.at(last, stream, if i + 1 < count { START } else { COMPLETE });
     }
 

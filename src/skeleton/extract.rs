@@ -264,7 +264,10 @@ impl<'a> Maker<'a> {
         let changes: Vec<(SyncId, Change)> = match job {
             queue::Job::Block(b) => {
                 let updates = &self.image.blocks[*b].updates;
-                updates.iter().map(|u| (u.id, change(u.kind, |_| None).unwrap_or(Change::Add(0)))).collect()
+                updates
+                    .iter()
+                    .map(|u| (u.id, change(u.kind, |_| None).unwrap_or(Change::Add(0))))
+                    .collect()
             }
             queue::Job::Request(r) => {
                 r.semaphores.iter().map(|&(s, n)| (SyncId::Semaphore(s), Change::Add(n))).collect()
@@ -273,7 +276,15 @@ impl<'a> Maker<'a> {
         for (id, change) in changes {
             let id = self.id(id);
             let stream = stream as u16;
-            self.out.updates.push(Update { id, change, stream, step, lane: RESULTS, late: true, pc });
+            self.out.updates.push(Update {
+                id,
+                change,
+                stream,
+                step,
+                lane: RESULTS,
+                late: true,
+                pc,
+            });
         }
         first..end(&self.out.updates)
     }
@@ -409,9 +420,8 @@ impl<'a> Maker<'a> {
                 (true, When::Read) => READS,
                 (true, When::Complete) => RESULTS,
             };
-            let logged = || {
-                own.iter().find(|c| c.id == u.id && c.lane != Lane::Immediate).map(|c| c.effect)
-            };
+            let logged =
+                || own.iter().find(|c| c.id == u.id && c.lane != Lane::Immediate).map(|c| c.effect);
             let change = change(u.kind, |_| match logged()? {
                 Effect::Add(n) | Effect::Sub(n) | Effect::Write(n) => Some(n),
                 Effect::Set | Effect::Clear => None,
@@ -427,8 +437,7 @@ impl<'a> Maker<'a> {
                 return Err(Stop::Refused(s, record.pc, what.into()));
             }
             let Some(change) = change else { return Err(broken("lacks an update")) };
-            let (id, stream, step, pc) =
-                (self.id(u.id), s as u16, record.index as u32, record.pc);
+            let (id, stream, step, pc) = (self.id(u.id), s as u16, record.index as u32, record.pc);
             let late = u.when == When::Complete;
             self.out.updates.push(Update { id, change, stream, step, lane, late, pc });
         }
@@ -455,10 +464,7 @@ impl<'a> Maker<'a> {
         } else if work.needs_outcome && row != CostRow::Matmul {
             let ran = record.busy_until - record.start;
             if ran != busy {
-                let what = format!(
-                    "{} pc {} takes as long as in the plain run",
-                    engine, record.pc
-                );
+                let what = format!("{} pc {} takes as long as in the plain run", engine, record.pc);
                 self.out.approximations.push(what);
             }
             busy = ran;
@@ -508,7 +514,8 @@ impl<'a> Maker<'a> {
                 }
                 Some(SpWord::NotifyHalt(_)) => halts = true,
                 Some(SpWord::ClearAllEvents) => {
-                    let seen = |id: &&SyncId| matches!(id, SyncId::Event(i) if *i < machine::sp::EVENTS);
+                    let seen =
+                        |id: &&SyncId| matches!(id, SyncId::Event(i) if *i < machine::sp::EVENTS);
                     cleared = self.out.ids.iter().filter(seen).copied().collect();
                 }
                 _ => {}

@@ -13,6 +13,7 @@ use super::Skeleton;
 use super::exec::Executor;
 use crate::error::{Error, Result};
 use crate::explore::campaign::Line;
+use crate::machine::run::INTERRUPTED;
 use crate::explore::{Kind, Schedule, Strategy, Subject, Trial};
 
 /// One schedule in so many is run on the machine as well, to compare.
@@ -62,11 +63,11 @@ impl<'a> Fast<'a> {
 }
 
 impl Runner<'_> {
-    /// The line of a campaign for `seed`.
+    /// The line of a campaign for `seed`; `None` if its run was interrupted.
     ///
     /// # Errors
     /// The machine cannot be started, or does not do what the skeleton does.
-    pub fn line(&mut self, seed: u64) -> Result<Line> {
+    pub fn line(&mut self, seed: u64) -> Result<Option<Line>> {
         let fast = self.fast;
         let plain = &fast.undisturbed.plain;
         let schedule = Schedule::of_seed(fast.strategy, seed, plain);
@@ -86,16 +87,18 @@ impl Runner<'_> {
             fast.on_machine.fetch_add(1, Ordering::Relaxed);
             let make = || Schedule::of_seed(fast.strategy, seed, plain);
             let trial = fast.subject.run(make)?;
+            if trial.error.as_ref().is_some_and(|e| e.message == INTERRUPTED) {
+                return Ok(None);
+            }
             line.finding = fast.subject.judge(&trial, fast.undisturbed).as_ref().map(Kind::of);
             line.trace = format!("{:016x}", trial.trace);
-            let interrupted = fast.subject.interrupt.load(Ordering::Relaxed);
-            if trial.error.is_none() && trial.ticks != outcome.ticks && !interrupted {
+            if trial.error.is_none() && trial.ticks != outcome.ticks {
                 return Err(Error::internal(format!(
                     "seed {seed}: the skeleton ends at tick {}, the machine at {}",
                     outcome.ticks, trial.ticks
                 )));
             }
         }
-        Ok(line)
+        Ok(Some(line))
     }
 }

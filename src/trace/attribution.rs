@@ -1,6 +1,8 @@
 //! Where a stream's time went: busy spans and the causes of the gaps between them. Everything
 //! that shows or sums waiting uses these spans.
 
+use serde::{Deserialize, Serialize};
+
 use super::record::{InstRecord, Record, StallCause};
 use crate::sync::SyncId;
 
@@ -15,20 +17,52 @@ pub struct Span {
     pub to: u64,
 }
 
+/// Where the split of the streams' time stood before the first record of a part of a trace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Resume {
+    /// The tick up to which each stream's time is accounted for.
+    pub busy_until: Vec<u64>,
+    /// First tick, and first tick after it, of what is wanted.
+    pub window: Option<(u64, u64)>,
+}
+
 /// Splits each stream's time as its records come. Spans of one stream never overlap.
 #[derive(Clone, Debug, Default)]
 pub struct Attribution {
     busy_until: Vec<u64>,
+    window: Option<(u64, u64)>,
 }
 
 impl Attribution {
     /// For so many streams.
     pub fn new(streams: usize) -> Self {
-        Attribution { busy_until: vec![0; streams] }
+        Attribution { busy_until: vec![0; streams], window: None }
+    }
+
+    /// Goes on where another one stopped, and cuts all spans to a window of time.
+    pub fn resume(streams: usize, resume: &Resume) -> Self {
+        let mut busy_until = resume.busy_until.clone();
+        busy_until.resize(streams, 0);
+        Attribution { busy_until, window: resume.window }
+    }
+
+    /// Where another one could go on.
+    pub fn state(&self) -> Resume {
+        Resume { busy_until: self.busy_until.clone(), window: self.window }
     }
 
     /// The spans that `record` settles, in order, and their stream.
     pub fn add(&mut self, record: &Record, mut each: impl FnMut(usize, Span)) {
+        let window = self.window;
+        let mut each = |stream: usize, mut span: Span| {
+            if let Some((from, to)) = window {
+                span.from = span.from.max(from);
+                span.to = span.to.min(to);
+            }
+            if span.from < span.to {
+                each(stream, span);
+            }
+        };
         match record {
             Record::Inst(i) => {
                 let s = usize::from(i.stream);
@@ -43,7 +77,7 @@ impl Attribution {
                     *free = t.end;
                 }
             }
-            Record::Sync(_) | Record::Cores { .. } | Record::Note { .. } => {}
+            _ => {}
         }
     }
 

@@ -10,11 +10,12 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::attribution::{Attribution, Lanes};
-use super::counters::{DmaActivity, PeUse};
+use super::counters::{DepthPoint, DmaActivity, DmaPoint, PeUse, QueueDepth};
 use super::export::{Context, Ending, Exporter, Output, cause_name};
 use super::record::{InstRecord, Record, Recorder};
 use super::updates::Updates;
 use crate::error::Result;
+use crate::memory::Space;
 
 const PROCESS: u32 = 1;
 /// Tracks of a stream: data path, waiting, sequencer, then what overlaps in the data path.
@@ -34,6 +35,7 @@ pub struct ChromeTrace {
     named: HashSet<usize>,
     dma: DmaActivity,
     pe: PeUse,
+    depth: QueueDepth,
     cores: [bool; 8],
 }
 
@@ -50,11 +52,12 @@ impl ChromeTrace {
             first: true,
             flows: 0,
             updates: Updates::default(),
-            attribution: Attribution::new(context.header.streams.len()),
+            attribution: context.attribution(),
             lanes: Lanes::default(),
             named: HashSet::new(),
             dma: DmaActivity::default(),
             pe: PeUse::new(window, peak),
+            depth: QueueDepth::default(),
             cores: [false; 8],
             context,
         };
@@ -112,18 +115,52 @@ impl ChromeTrace {
         self.event(&event);
     }
 
-    /// One track for each Q7 core that ever ran library code.
+    /// The track of a Q7 core, which is there for each core that ever ran or got library code.
+    fn core(&mut self, core: usize) -> usize {
+        let tid = CORE_TRACKS + core;
+        if !std::mem::replace(&mut self.cores[core], true) {
+            let named = json!({"ph":"M","pid":PROCESS,"tid":tid,"name":"thread_name",
+                "args":{"name":format!("Q7 core {core}")}});
+            self.event(&named);
+            self.event(&json!({"ph":"M","pid":PROCESS,"tid":tid,"name":"thread_sort_index",
+                "args":{"sort_index":tid}}));
+        }
+        tid
+    }
+
+    fn library(&mut self, tick: u64, end: u64, cores: u8, bytes: u32) {
+        for core in (0..8).filter(|c| cores >> c & 1 == 1) {
+            let tid = self.core(core);
+            let event = json!({"ph":"X","pid":PROCESS,"tid":tid,"cat":"q7","name":"library load",
+                "ts":self.us(tick),"dur":self.us(end - tick),"args":{"bytes":bytes}});
+            self.event(&event);
+        }
+    }
+
+    fn depths(&mut self, points: &[DepthPoint]) {
+        for p in points {
+            let name = format!("{} pending", self.context.stream(p.stream));
+            self.counter(&name, p.tick, json!(p.depth));
+            self.counter("pending DMAs", p.tick, json!(p.total));
+        }
+    }
+
+    fn dma_points(&mut self, points: &[DmaPoint]) {
+        let hz = self.context.header.tick_hz as f64;
+        for p in points {
+            self.counter("active DMAs", p.tick, json!(p.active));
+            self.counter("DMA GB/s", p.tick, json!(p.bytes_per_tick * hz / 1e9));
+        }
+    }
+
+    /// Slices for the cores that ran library code.
     fn cores(&mut self, tick: u64, pc: u32, index: u64, cycles: &[u64; 8]) {
         let pool = crate::isa::Engine::Pool as u16;
-        let (name, text, _) = (self.context.names)(pool, pc);
+        let named = self.context.name(pool, pc);
+        let (name, text, _) = &*named;
         let period = self.context.period(pool);
         for (core, &n) in cycles.iter().enumerate().filter(|(_, n)| **n > 0) {
-            let tid = CORE_TRACKS + core;
-            if !std::mem::replace(&mut self.cores[core], true) {
-                let named = json!({"ph":"M","pid":PROCESS,"tid":tid,"name":"thread_name",
-                    "args":{"name":format!("Q7 core {core}")}});
-                self.event(&named);
-            }
+            let tid = self.core(core);
             let event = json!({"ph":"X","pid":PROCESS,"tid":tid,"cat":"q7","name":name,
                 "ts":self.us(tick),"dur":self.us(n * period),
                 "args":{"pc":pc,"execution":index,"instruction":text,"cycles":n}});
@@ -147,7 +184,8 @@ impl ChromeTrace {
     }
 
     fn instruction(&mut self, i: &InstRecord) {
-        let (name, text, source) = (self.context.names)(i.stream, i.pc);
+        let named = self.context.name(i.stream, i.pc);
+        let (name, text, source) = &*named;
         let period = self.context.period(i.stream);
         let until = i.busy_until.max(i.start);
         let (tid, cat) = if i.data_path {
@@ -194,6 +232,9 @@ impl ChromeTrace {
 impl Recorder for ChromeTrace {
     fn record(&mut self, record: &Record) {
         self.spans(record);
+        let mut points = Vec::new();
+        self.depth.add(record, |p| points.push(p));
+        self.depths(&points);
         match record {
             Record::Inst(i) => self.instruction(i),
             Record::Sync(s) => {
@@ -202,7 +243,8 @@ impl Recorder for ChromeTrace {
                 self.counter(&name, s.tick, json!(s.value));
             }
             Record::Transfer(t) => {
-                let (name, text, source) = (self.context.names)(t.stream, t.block);
+                let named = self.context.name(t.stream, t.block);
+                let (name, text, source) = &*named;
                 let tid = self.place(t.stream, t.start, t.end);
                 let event = json!({"ph":"X","pid":PROCESS,"tid":tid,"cat":"dma",
                    "name":name,"ts":self.us(t.start),"dur":self.us(t.end - t.start),
@@ -212,10 +254,20 @@ impl Recorder for ChromeTrace {
                 self.event(&event);
                 let mut points = Vec::new();
                 self.dma.add(t, |p| points.push(p));
-                for p in points {
-                    self.counter("active DMAs", p.tick, json!(p.active));
-                }
+                self.dma_points(&points);
             }
+            Record::Library { tick, end, cores, bytes, .. } => {
+                self.library(*tick, *end, *cores, *bytes);
+            }
+            Record::Usage { tick, memory, average, .. } => {
+                let memory = Space::ALL.get(usize::from(*memory)).map_or("?", |m| m.name());
+                self.counter(
+                    &format!("{memory} used %"),
+                    *tick,
+                    json!(f64::from(*average) / 100.0),
+                );
+            }
+            Record::Queued { .. } => {}
             Record::Cores { tick, pc, index, cycles } => self.cores(*tick, *pc, *index, cycles),
             Record::Note { tick, stream, pc, text } => {
                 let event = json!({"ph":"i","s":"t","pid":PROCESS,
@@ -225,15 +277,24 @@ impl Recorder for ChromeTrace {
             }
         }
     }
+
+    fn wants_usage(&self) -> bool {
+        true
+    }
 }
 
 impl Exporter for ChromeTrace {
+    fn size(&self) -> u64 {
+        self.out.size()
+    }
+
     fn finish(mut self: Box<Self>, ending: &Ending) -> Result<()> {
         let mut points = Vec::new();
         self.dma.advance(u64::MAX, |p| points.push(p));
-        for p in points {
-            self.counter("active DMAs", p.tick, json!(p.active));
-        }
+        self.dma_points(&points);
+        let mut points = Vec::new();
+        self.depth.advance(u64::MAX, |p| points.push(p));
+        self.depths(&points);
         let mut points = Vec::new();
         self.pe.close(|tick, percent| points.push((tick, percent)));
         for (tick, percent) in points {

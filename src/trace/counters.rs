@@ -1,9 +1,9 @@
 //! Values over time that follow from the records: DMA activity and use of the PE array.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
-use super::record::{InstRecord, TransferRecord};
+use super::record::{InstRecord, Record, TransferRecord};
 
 /// State of the DMA engines from `tick` on.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,8 +46,8 @@ impl DmaActivity {
                 break;
             }
             self.running.pop();
-            self.rate -= rate;
-            self.total += bytes;
+            self.rate = self.rate.saturating_sub(rate);
+            self.total = self.total.saturating_add(bytes);
             if self.running.peek().is_none_or(|Reverse((next, ..))| *next != end) {
                 each(self.point(end));
             }
@@ -55,13 +55,83 @@ impl DmaActivity {
     }
 
     /// A transfer starts.
-    pub fn add(&mut self, t: &TransferRecord, mut each: impl FnMut(DmaPoint)) {
-        self.advance(t.start, &mut each);
-        let ticks = t.end.saturating_sub(t.start).max(1);
-        let rate = (u128::from(t.bytes) * u128::from(RATE_UNIT) / u128::from(ticks)) as u64;
-        self.running.push(Reverse((t.end, t.bytes, rate)));
-        self.rate += rate;
-        each(self.point(t.start));
+    pub fn add(&mut self, t: &TransferRecord, each: impl FnMut(DmaPoint)) {
+        self.moves(t.start, t.end, t.bytes, each);
+    }
+
+    /// `bytes` move between `start` and `end`.
+    pub fn moves(&mut self, start: u64, end: u64, bytes: u64, mut each: impl FnMut(DmaPoint)) {
+        self.advance(start, &mut each);
+        let ticks = end.saturating_sub(start).max(1);
+        let rate = u128::from(bytes) * u128::from(RATE_UNIT) / u128::from(ticks);
+        // a rate beyond what 64 bits hold comes from no machine
+        let rate = u64::try_from(rate).unwrap_or(u64::MAX >> 16).min(u64::MAX >> 16);
+        self.running.push(Reverse((end, bytes, rate)));
+        self.rate = self.rate.saturating_add(rate);
+        each(self.point(start));
+    }
+}
+
+/// How many transfers wait or run in a queue, and in all, from `tick` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DepthPoint {
+    /// When.
+    pub tick: u64,
+    /// Stream of the queue that changed.
+    pub stream: u16,
+    /// Transfers in it.
+    pub depth: u64,
+    /// Transfers in all queues.
+    pub total: u64,
+}
+
+/// Follows the depth of the queues: a transfer counts from its doorbell to its last byte.
+#[derive(Debug, Default)]
+pub struct QueueDepth {
+    // changes to come: tick, stream, transfers that leave (false) or enter (true)
+    changes: BinaryHeap<Reverse<(u64, u16, bool, u64)>>,
+    depth: HashMap<u16, u64>,
+    total: u64,
+}
+
+impl QueueDepth {
+    /// Takes a record, and gives what is certain by then.
+    pub fn add(&mut self, record: &Record, each: impl FnMut(DepthPoint)) {
+        match record {
+            Record::Queued { tick, stream, transfers, .. } => {
+                self.changes.push(Reverse((*tick, *stream, true, u64::from(*transfers))));
+            }
+            Record::Transfer(t) => self.changes.push(Reverse((t.end, t.stream, false, 1))),
+            // these come at their own time; nothing before it can be told any more
+            Record::Sync(s) => self.advance(s.tick, each),
+            Record::Inst(i) => self.advance(i.start, each),
+            _ => {}
+        }
+    }
+
+    /// Gives all changes before `tick`.
+    pub fn advance(&mut self, tick: u64, mut each: impl FnMut(DepthPoint)) {
+        while let Some(&Reverse((at, stream, enter, n))) = self.changes.peek() {
+            if at >= tick {
+                break;
+            }
+            self.changes.pop();
+            let depth = self.depth.entry(stream).or_default();
+            // a part of a trace may not know when what ends now was queued
+            let change = if enter { n } else { n.min(*depth) };
+            if enter {
+                *depth += change;
+                self.total += change;
+            } else {
+                *depth -= change;
+                self.total -= change;
+            }
+            let point = DepthPoint { tick: at, stream, depth: *depth, total: self.total };
+            let next = self.changes.peek().map(|Reverse((t, s, ..))| (*t, *s));
+            if next != Some((at, stream)) {
+                each(point);
+            }
+        }
     }
 }
 

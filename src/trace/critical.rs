@@ -51,7 +51,7 @@ impl CriticalPath {
                 let by = self.node(s.by).map(|n| (n.start, n.end, n.path.clone()));
                 self.updates.add(s, by);
             }
-            Record::Cores { .. } | Record::Note { .. } => {}
+            _ => {}
         }
     }
 

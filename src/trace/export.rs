@@ -1,14 +1,24 @@
 //! Exporters: what they share, and the choice by file name.
 
+use std::cell::RefCell;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
+use super::attribution::{Attribution, Resume};
 use super::facts::Facts;
 use super::record::{Record, Recorder, TraceHeader};
+use super::sink::Container;
+use super::summary::SummaryBuilder;
 use crate::error::{Error, ErrorClass, Result};
 
 /// Names an instruction: (stream, word) to (name, disassembly, source line).
-pub type Namer = Box<dyn Fn(u16, u32) -> (String, String, Option<String>) + Send>;
+pub type Namer = Arc<dyn Fn(u16, u32) -> (String, String, Option<String>) + Send + Sync>;
+
+/// What a word is called: name, disassembly, source line.
+pub type Named = Arc<(String, String, Option<String>)>;
 
 /// What an exporter knows before the first record.
 pub struct Context {
@@ -18,9 +28,39 @@ pub struct Context {
     pub facts: Facts,
     /// Names of instructions.
     pub names: Namer,
+    /// Where the trace goes on, if it is a part of one.
+    pub resume: Resume,
+    cache: RefCell<FxHashMap<(u16, u32), Named>>,
 }
 
 impl Context {
+    /// For a trace from the first record on.
+    pub fn new(header: TraceHeader, facts: Facts, names: Namer) -> Context {
+        Context { header, facts, names, resume: Resume::default(), cache: RefCell::default() }
+    }
+
+    /// The same for a trace that goes on at `resume`.
+    pub fn resumed(&self, resume: Resume) -> Context {
+        let (header, facts) = (self.header.clone(), self.facts.clone());
+        Context { resume, ..Context::new(header, facts, Arc::clone(&self.names)) }
+    }
+
+    /// What the word `pc` of `stream` is called.
+    pub fn name(&self, stream: u16, pc: u32) -> Named {
+        let mut cache = self.cache.borrow_mut();
+        Arc::clone(cache.entry((stream, pc)).or_insert_with(|| Arc::new((self.names)(stream, pc))))
+    }
+
+    /// The split of the streams' time, where this trace starts.
+    pub fn attribution(&self) -> Attribution {
+        Attribution::resume(self.header.streams.len(), &self.resume)
+    }
+
+    /// A summary of what this trace holds.
+    pub fn summary(&self) -> SummaryBuilder {
+        SummaryBuilder::resumed(&self.header, self.facts.clone(), &self.resume)
+    }
+
     /// Nanoseconds of `tick`, rounded down.
     pub fn ns(&self, tick: u64) -> u64 {
         self.scaled(tick, 1_000_000_000)
@@ -59,6 +99,9 @@ pub struct Ending {
 /// A recorder with a file behind it. The file appears under its name when it is whole; an
 /// exporter that is dropped leaves nothing.
 pub trait Exporter: Recorder {
+    /// Bytes of the file so far, as far as they are known before it is whole.
+    fn size(&self) -> u64;
+
     /// Completes the file.
     ///
     /// # Errors
@@ -69,6 +112,10 @@ pub trait Exporter: Recorder {
 impl Recorder for Box<dyn Exporter> {
     fn record(&mut self, record: &Record) {
         (**self).record(record);
+    }
+
+    fn wants_usage(&self) -> bool {
+        (**self).wants_usage()
     }
 }
 
@@ -81,15 +128,26 @@ pub enum Format {
     Perfetto,
     /// Viewer and data in one HTML file.
     Html,
-    /// Directory of CSV tables.
-    Tables,
+    /// Directory of tables.
+    Tables(Container),
     /// Value change dump.
     Vcd,
-    /// Our own records, one JSON object a line, from which all others can be made.
+    /// Our own records, packed, from which all others can be made.
+    Recording,
+    /// The same as one JSON object a line.
     Records,
 }
 
 impl Format {
+    /// # Errors
+    /// [`ErrorClass::ConfigError`] if this build cannot write the format.
+    pub fn available(self) -> Result<()> {
+        match self {
+            Format::Tables(container) => container.available(),
+            _ => Ok(()),
+        }
+    }
+
     /// The format that a file name stands for.
     ///
     /// # Errors
@@ -99,7 +157,9 @@ impl Format {
             Some("json") => Ok(Format::Chrome),
             Some("pftrace" | "perfetto-trace") => Ok(Format::Perfetto),
             Some("html") => Ok(Format::Html),
-            Some("csv") => Ok(Format::Tables),
+            Some("csv") => Ok(Format::Tables(Container::Csv)),
+            Some("parquet") => Ok(Format::Tables(Container::Parquet)),
+            Some("tpbtrace") => Ok(Format::Recording),
             Some("vcd") => Ok(Format::Vcd),
             Some("jsonl") => Ok(Format::Records),
             _ => Err(Error::new(
@@ -107,26 +167,33 @@ impl Format {
                 format!("{}: no trace format has this extension", path.display()),
             )
             .help(
-                "use .json (Chrome), .pftrace (Perfetto), .html (viewer), .csv (directory of \
-                 tables), .vcd (waveforms) or .jsonl (records)",
+                "use .json (Chrome), .pftrace (Perfetto), .html (viewer), .csv or .parquet \
+                 (directory of tables), .vcd (waveforms), .tpbtrace (recording) or .jsonl (the \
+                 same as text)",
             )),
         }
     }
 }
 
-/// Starts the export that the name of `path` asks for.
+/// Starts the export that the name of `path` asks for. Tables go on in another file beyond `split`
+/// bytes; other formats do not look at it.
 ///
 /// # Errors
 /// Unknown extension; the file cannot be created.
-pub fn open(path: &Path, context: Context) -> Result<Box<dyn Exporter>> {
+pub fn open(path: &Path, context: Context, split: Option<u64>) -> Result<Box<dyn Exporter>> {
     Ok(match Format::of(path)? {
         Format::Chrome => Box::new(super::chrome::ChromeTrace::new(Output::new(path)?, context)),
         Format::Perfetto => {
             Box::new(super::perfetto::PerfettoTrace::new(Output::new(path)?, context))
         }
         Format::Html => Box::new(super::html::HtmlTrace::new(Output::new(path)?, context)),
-        Format::Tables => Box::new(super::tables::Tables::new(path, context)?),
+        Format::Tables(container) => {
+            Box::new(super::tables::Tables::new(path, container, context, split)?)
+        }
         Format::Vcd => Box::new(super::vcd::VcdTrace::new(Output::new(path)?, context)),
+        Format::Recording => {
+            Box::new(super::recording::RecordingTrace::new(Output::new(path)?, context))
+        }
         Format::Records => Box::new(super::lines::LinesTrace::new(Output::new(path)?, context)),
     })
 }
@@ -137,6 +204,7 @@ pub struct Output {
     file: BufWriter<tempfile::NamedTempFile>,
     path: PathBuf,
     failed: Option<std::io::Error>,
+    size: u64,
 }
 
 impl Output {
@@ -158,11 +226,18 @@ impl Output {
             file: BufWriter::with_capacity(1 << 18, file),
             path: path.to_path_buf(),
             failed: None,
+            size: 0,
         })
+    }
+
+    /// Bytes written so far.
+    pub fn size(&self) -> u64 {
+        self.size
     }
 
     /// Writes bytes, unless something failed before.
     pub fn put(&mut self, bytes: &[u8]) {
+        self.size += bytes.len() as u64;
         if self.failed.is_none() {
             self.failed = self.file.write_all(bytes).err();
         }

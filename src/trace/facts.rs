@@ -42,6 +42,10 @@ pub struct Facts {
     pub engine_hz: Vec<u64>,
     /// Rows and columns of the PE array.
     pub pe: [u64; 2],
+    /// Ticks that each engine spends on an instruction beside its work: two instructions start at
+    /// least that far apart.
+    #[serde(default)]
+    pub gap_ticks: Vec<u64>,
     /// Lanes of the other engines.
     pub channels: u64,
     /// DMA engines.
@@ -78,6 +82,11 @@ impl Facts {
         };
         Facts {
             engine_hz: Engine::ALL.iter().map(|&e| config.engine(e).hz).collect(),
+            gap_ticks: Engine::ALL
+                .iter()
+                .zip(&machine.header().periods)
+                .map(|(&e, period)| config.engine(e).gap_cycles * period)
+                .collect(),
             pe: [u64::from(geometry.pe_rows), u64::from(geometry.pe_cols)],
             channels: u64::from(geometry.channels),
             dma_engines: u64::from(dma.engines),

@@ -10,10 +10,12 @@ use std::io::Write;
 use serde_json::json;
 
 use super::attribution::Attribution;
+use super::counters::{DepthPoint, QueueDepth};
 use super::export::{Context, Ending, Exporter, Output, cause_name};
 use super::record::{InstRecord, Record, Recorder, StallCause, SyncRecord, TransferRecord};
 use super::summary::SummaryBuilder;
 use crate::error::{Error, Result};
+use crate::isa::Engine;
 use crate::sync::SyncId;
 
 /// Rows of a block.
@@ -82,6 +84,14 @@ const STALL: &[usize] = &[8, 4, 4, 2, 1];
 /// Columns of updates: when, value, by execution, id, by stream.
 const SYNC: &[usize] = &[8, 4, 4, 2, 2];
 
+/// Columns of slices on a Q7 core: start, ticks, pc, execution, cycles, core. A load of a library
+/// has the highest pc.
+const CORE: &[usize] = &[8, 4, 4, 4, 4, 1];
+/// Columns of counters: when, value, which: the stream of a queue, or a memory from
+/// [`MEMORY_COUNTER`] on (in 1/10 000).
+const COUNTER: &[usize] = &[8, 4, 2];
+const MEMORY_COUNTER: u16 = 0xff00;
+
 /// Writes the file.
 pub struct HtmlTrace {
     out: Output,
@@ -89,6 +99,9 @@ pub struct HtmlTrace {
     slices: Block,
     stalls: Block,
     updates: Block,
+    cores: Block,
+    counters: Block,
+    depth: QueueDepth,
     attribution: Attribution,
     summary: SummaryBuilder,
     named: BTreeSet<(u16, u32)>,
@@ -135,8 +148,11 @@ impl HtmlTrace {
             slices: Block::new('I', SLICE),
             stalls: Block::new('T', STALL),
             updates: Block::new('S', SYNC),
-            attribution: Attribution::new(context.header.streams.len()),
-            summary: SummaryBuilder::new(&context.header, context.facts.clone()),
+            cores: Block::new('Q', CORE),
+            counters: Block::new('C', COUNTER),
+            depth: QueueDepth::default(),
+            attribution: context.attribution(),
+            summary: context.summary(),
             context,
             named: BTreeSet::new(),
             notes: Vec::new(),
@@ -145,7 +161,14 @@ impl HtmlTrace {
     }
 
     fn full(&mut self, limit: usize) {
-        for block in [&mut self.slices, &mut self.stalls, &mut self.updates] {
+        let blocks = [
+            &mut self.slices,
+            &mut self.stalls,
+            &mut self.updates,
+            &mut self.cores,
+            &mut self.counters,
+        ];
+        for block in blocks {
             if block.rows >= limit && self.failed.is_none() {
                 self.failed = block.write(&mut self.out).err();
             }
@@ -200,6 +223,27 @@ impl HtmlTrace {
         ]);
     }
 
+    fn core(&mut self, core: usize, tick: u64, ticks: u64, pc: u32, index: u64, cycles: u64) {
+        self.cores.row(&[
+            f64_of(tick),
+            u32_of(ticks),
+            number(pc.into()),
+            u32_of(index),
+            u32_of(cycles),
+            number(core as u64),
+        ]);
+    }
+
+    fn counter(&mut self, tick: u64, value: u64, which: u16) {
+        self.counters.row(&[f64_of(tick), u32_of(value), number(which.into())]);
+    }
+
+    fn depths(&mut self, points: &[DepthPoint]) {
+        for p in points {
+            self.counter(p.tick, p.depth, p.stream);
+        }
+    }
+
     fn update(&mut self, s: &SyncRecord) {
         self.updates.row(&[
             f64_of(s.tick),
@@ -235,29 +279,61 @@ impl Recorder for HtmlTrace {
             Record::Inst(i) => self.instruction(i),
             Record::Transfer(t) => self.transfer(t),
             Record::Sync(s) => self.update(s),
-            // the cores have no rows in the viewer yet; POOL's instruction shows their work
-            Record::Cores { .. } => {}
+            Record::Cores { tick, pc, index, cycles } => {
+                self.named.insert((Engine::Pool as u16, *pc));
+                let period = self.context.period(Engine::Pool as u16);
+                for (core, &n) in cycles.iter().enumerate().filter(|(_, n)| **n > 0) {
+                    self.core(core, *tick, n * period, *pc, *index, n);
+                }
+            }
+            Record::Library { tick, end, index, cores, bytes, .. } => {
+                for core in (0..8).filter(|c| cores >> c & 1 == 1) {
+                    self.core(core, *tick, end - tick, u32::MAX, *index, (*bytes).into());
+                }
+            }
+            Record::Usage { tick, memory, average, .. } => {
+                let which = MEMORY_COUNTER + u16::from(*memory);
+                self.counter(*tick, (*average).into(), which);
+            }
+            Record::Queued { .. } => {}
             Record::Note { tick, stream, text, .. } => {
                 if self.notes.len() < NOTES {
                     self.notes.push((*tick, *stream, text.clone()));
                 }
             }
         }
+        let mut points = Vec::new();
+        self.depth.add(record, |p| points.push(p));
+        self.depths(&points);
         self.full(ROWS);
+    }
+
+    fn wants_usage(&self) -> bool {
+        true
     }
 }
 
 impl Exporter for HtmlTrace {
+    // what is not written yet takes about a fifth of its size in columns
+    fn size(&self) -> u64 {
+        let held = |b: &Block| b.rows * b.widths.iter().sum::<usize>() / 5;
+        let blocks = [&self.slices, &self.stalls, &self.updates, &self.cores, &self.counters];
+        self.out.size() + blocks.map(held).iter().sum::<usize>() as u64
+    }
+
     fn finish(mut self: Box<Self>, ending: &Ending) -> Result<()> {
+        let mut points = Vec::new();
+        self.depth.advance(u64::MAX, |p| points.push(p));
+        self.depths(&points);
         self.full(1);
         if let Some(e) = self.failed.take() {
             return Err(Error::io(std::path::Path::new("HTML trace"), &e));
         }
         let mut names: BTreeMap<u16, BTreeMap<u32, _>> = BTreeMap::new();
         for &(s, pc) in &self.named {
-            names.entry(s).or_default().insert(pc, (self.context.names)(s, pc));
+            names.entry(s).or_default().insert(pc, (*self.context.name(s, pc)).clone());
         }
-        let summary = self.summary.finish(&self.context.header, ending.end, &self.context.names);
+        let summary = self.summary.finish(&self.context.header, ending.end, &*self.context.names);
         let meta = json!({
             "version": env!("CARGO_PKG_VERSION"),
             "header": self.context.header,

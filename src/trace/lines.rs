@@ -1,4 +1,5 @@
-//! Our own recording: one JSON object a line, from which every other format can be made later.
+//! Our own recording as text: one JSON object a line, from which every other format can be made.
+//! Its reader takes packed recordings too.
 //! First the facts, then names as they are first used, then records, then how the run ended.
 
 use std::collections::{HashMap, HashSet};
@@ -8,20 +9,75 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
+use super::attribution::Resume;
 use super::export::{Context, Ending, Exporter, Namer, Output};
 use super::facts::Facts;
 use super::record::{Record, Recorder, TraceHeader};
+use super::recording::{MAGIC, Next, Unpacker};
 use crate::error::{Error, ErrorClass, Result};
 
 /// Version of the recording.
 const VERSION: u32 = 1;
 
+/// What stands in a recording beside the records.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Line {
-    Start { version: u32, header: TraceHeader, facts: Box<Facts> },
-    Name { stream: u16, pc: u32, name: String, text: String, source: Option<String> },
-    End { tick: u64, error: Option<String> },
+pub(super) enum Line {
+    /// The first line.
+    Start {
+        /// Version of the recording.
+        version: u32,
+        /// Streams and clocks.
+        header: TraceHeader,
+        /// Machine and program.
+        facts: Box<Facts>,
+        /// Where a part of a recording goes on.
+        #[serde(default)]
+        resume: Resume,
+    },
+    /// What a word is called, before its first use.
+    Name {
+        /// Stream.
+        stream: u16,
+        /// Word or block.
+        pc: u32,
+        /// Name.
+        name: String,
+        /// Disassembly.
+        text: String,
+        /// Source line.
+        source: Option<String>,
+    },
+    /// The last line.
+    End {
+        /// Tick of the last thing that happened.
+        tick: u64,
+        /// Why the run did not come to its end.
+        error: Option<String>,
+    },
+}
+
+impl Line {
+    /// The first line of a recording in this context.
+    pub fn start(context: &Context) -> Line {
+        Line::Start {
+            version: VERSION,
+            header: context.header.clone(),
+            facts: Box::new(context.facts.clone()),
+            resume: context.resume.clone(),
+        }
+    }
+
+    /// The name of a word.
+    pub fn name(context: &Context, stream: u16, pc: u32) -> Line {
+        let (name, text, source) = (context.names)(stream, pc);
+        Line::Name { stream, pc, name, text, source }
+    }
+
+    /// The last line.
+    pub fn end(ending: &Ending) -> Line {
+        Line::End { tick: ending.end, error: ending.error.clone() }
+    }
 }
 
 /// Writes the recording.
@@ -34,11 +90,7 @@ pub struct LinesTrace {
 impl LinesTrace {
     /// Starts the file.
     pub fn new(out: Output, context: Context) -> Self {
-        let start = Line::Start {
-            version: VERSION,
-            header: context.header.clone(),
-            facts: Box::new(context.facts.clone()),
-        };
+        let start = Line::start(&context);
         let mut trace = LinesTrace { out, context, named: HashSet::new() };
         trace.line(&start);
         trace
@@ -61,16 +113,24 @@ impl Recorder for LinesTrace {
         if let Some((stream, pc)) = at
             && self.named.insert((stream, pc))
         {
-            let (name, text, source) = (self.context.names)(stream, pc);
-            self.line(&Line::Name { stream, pc, name, text, source });
+            let line = Line::name(&self.context, stream, pc);
+            self.line(&line);
         }
         self.line(record);
+    }
+
+    fn wants_usage(&self) -> bool {
+        true
     }
 }
 
 impl Exporter for LinesTrace {
+    fn size(&self) -> u64 {
+        self.out.size()
+    }
+
     fn finish(mut self: Box<Self>, ending: &Ending) -> Result<()> {
-        self.line(&Line::End { tick: ending.end, error: ending.error.clone() });
+        self.line(&Line::end(ending));
         self.out.persist()
     }
 }
@@ -78,37 +138,82 @@ impl Exporter for LinesTrace {
 /// Names by stream and word, filled while the recording is read.
 type Table = Arc<Mutex<HashMap<(u16, u32), (String, String, Option<String>)>>>;
 
+enum Source<R> {
+    Text(R),
+    Packed(Unpacker<R>),
+}
+
+enum Item {
+    Line(Line),
+    Record(Record),
+}
+
 /// A recording that is being read.
 pub struct Reader<R> {
-    input: R,
+    source: Source<R>,
     /// Streams and clocks.
     pub header: TraceHeader,
     /// Machine and program.
     pub facts: Facts,
+    resume: Resume,
     names: Table,
     number: usize,
+    text: String,
 }
 
 fn bad(number: usize, what: impl std::fmt::Display) -> Error {
     Error::new(ErrorClass::ProgramError, format!("recording line {number}: {what}"))
 }
 
+impl<R: BufRead> Source<R> {
+    fn next(&mut self, text: &mut String) -> std::result::Result<Item, String> {
+        let json = |e: serde_json::Error| e.to_string();
+        match self {
+            Source::Text(input) => {
+                text.clear();
+                if input.read_line(text).map_err(|e| e.to_string())? == 0 {
+                    return Err("the recording has no end".into());
+                }
+                // records, told by their tag, are nearly all lines
+                if text.starts_with("{\"kind\"") {
+                    return serde_json::from_str(text).map(Item::Record).map_err(json);
+                }
+                serde_json::from_str(text).map(Item::Line).map_err(json)
+            }
+            Source::Packed(unpacker) => match unpacker.next()? {
+                Next::Record(record) => Ok(Item::Record(record)),
+                Next::Line(bytes) => serde_json::from_slice(&bytes).map(Item::Line).map_err(json),
+                Next::End => Err("the recording has no end".into()),
+            },
+        }
+    }
+}
+
 impl<R: BufRead> Reader<R> {
-    /// Reads the facts.
+    /// Reads the facts of a recording, packed or text.
     ///
     /// # Errors
     /// Not a recording, or of another version.
     pub fn new(mut input: R) -> Result<Reader<R>> {
+        let packed = input.fill_buf().map_err(|e| bad(1, e))?.starts_with(MAGIC);
+        let mut source = if packed {
+            input.consume(MAGIC.len());
+            Source::Packed(Unpacker::new(input))
+        } else {
+            Source::Text(input)
+        };
         let mut text = String::new();
-        input.read_line(&mut text).map_err(|e| bad(1, e))?;
-        match serde_json::from_str(&text).map_err(|e| bad(1, e))? {
-            Line::Start { version: VERSION, header, facts } => {
+        match source.next(&mut text).map_err(|e| bad(1, e))? {
+            Item::Line(Line::Start { version: VERSION, header, facts, resume }) => {
                 if header.tick_hz == 0 || header.periods.len() != header.streams.len() {
                     return Err(bad(1, "the header has no clock"));
                 }
-                Ok(Reader { input, header, facts: *facts, names: Table::default(), number: 1 })
+                let (facts, names, number) = (*facts, Table::default(), 1);
+                Ok(Reader { source, header, facts, resume, names, number, text })
             }
-            Line::Start { version, .. } => Err(bad(1, format!("version {version} is unknown"))),
+            Item::Line(Line::Start { version, .. }) => {
+                Err(bad(1, format!("version {version} is unknown")))
+            }
             _ => Err(bad(1, "the first line does not hold the facts")),
         }
     }
@@ -117,8 +222,10 @@ impl<R: BufRead> Reader<R> {
     pub fn context(&self) -> Context {
         let names = Arc::clone(&self.names);
         let namer: Namer =
-            Box::new(move |s, pc| names.lock().get(&(s, pc)).cloned().unwrap_or_default());
-        Context { header: self.header.clone(), facts: self.facts.clone(), names: namer }
+            Arc::new(move |s, pc| names.lock().get(&(s, pc)).cloned().unwrap_or_default());
+        let mut context = Context::new(self.header.clone(), self.facts.clone(), namer);
+        context.resume = self.resume.clone();
+        context
     }
 
     /// Gives every record to `each`, and returns how the run ended.
@@ -127,28 +234,19 @@ impl<R: BufRead> Reader<R> {
     /// A line that is no record, or no end.
     pub fn read(&mut self, mut each: impl FnMut(&Record)) -> Result<Ending> {
         let streams = self.header.streams.len();
-        let mut text = String::new();
         loop {
-            text.clear();
             self.number += 1;
             let number = self.number;
-            let n = self.input.read_line(&mut text).map_err(|e| bad(number, e))?;
-            if n == 0 {
-                return Err(bad(number, "the recording has no end"));
-            }
-            // records, told by their tag, are nearly all lines
-            if text.starts_with("{\"kind\"") {
-                let record = serde_json::from_str(&text).map_err(|e| bad(number, e))?;
-                check(&record, streams).map_err(|m| bad(number, m))?;
-                each(&record);
-                continue;
-            }
-            match serde_json::from_str(&text).map_err(|e| bad(number, e))? {
-                Line::Start { .. } => return Err(bad(number, "a second start")),
-                Line::Name { stream, pc, name, text, source } => {
+            match self.source.next(&mut self.text).map_err(|m| bad(number, m))? {
+                Item::Record(record) => {
+                    check(&record, streams).map_err(|m| bad(number, m))?;
+                    each(&record);
+                }
+                Item::Line(Line::Start { .. }) => return Err(bad(number, "a second start")),
+                Item::Line(Line::Name { stream, pc, name, text, source }) => {
                     self.names.lock().insert((stream, pc), (name, text, source));
                 }
-                Line::End { tick, error } => return Ok(Ending { end: tick, error }),
+                Item::Line(Line::End { tick, error }) => return Ok(Ending { end: tick, error }),
             }
         }
     }
@@ -168,6 +266,9 @@ fn check(record: &Record, streams: usize) -> std::result::Result<(), &'static st
         Record::Sync(s) => stream(s.by.0),
         Record::Transfer(t) => stream(t.stream) && stream(t.trigger.0) && t.start <= t.end,
         Record::Note { stream: s, .. } => stream(*s),
+        Record::Queued { stream: s, by, .. } => stream(*s) && stream(by.0),
+        Record::Library { tick, end, .. } => tick <= end,
+        Record::Usage { memory, .. } => usize::from(*memory) < crate::memory::Space::ALL.len(),
         Record::Cores { .. } => true,
     };
     if good { Ok(()) } else { Err("an unknown stream, or times out of order") }

@@ -8,12 +8,13 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::attribution::{Attribution, Lanes};
-use super::counters::{DmaActivity, DmaPoint, PeUse};
+use super::counters::{DepthPoint, DmaActivity, DmaPoint, PeUse, QueueDepth};
 use super::export::{Context, Ending, Exporter, Output, cause_name};
 use super::proto::Message;
 use super::record::{InstRecord, Record, Recorder, TransferRecord};
 use super::updates::Updates;
 use crate::error::Result;
+use crate::memory::Space;
 use crate::sync::SyncId;
 
 // Trace
@@ -47,11 +48,16 @@ const POOL: u16 = crate::isa::Engine::Pool as u16;
 const LANES: u64 = 64;
 /// First track of what overlaps.
 const OVERLAPPED: u64 = 5;
+/// First of the tracks of the Q7 cores, behind those.
+const CORES: u64 = 48;
 const PROCESS: u64 = 1;
 const ACTIVE: u64 = 2;
 const THROUGHPUT: u64 = 3;
 const PE_USE: u64 = 4;
 const SYNC_GROUP: u64 = 5;
+const PENDING: u64 = 6;
+const USED: u64 = 10;
+const DEPTHS: u64 = 100_000_000;
 const STREAMS: u64 = 1_000;
 const SEMAPHORES: u64 = 10_000_000;
 const EVENTS: u64 = 20_000_000;
@@ -99,6 +105,7 @@ pub struct PerfettoTrace {
     lanes: Lanes,
     named: HashSet<u64>,
     dma: DmaActivity,
+    depth: QueueDepth,
     pe: PeUse,
 }
 
@@ -128,10 +135,11 @@ impl PerfettoTrace {
             flows: 0,
             updates: Updates::default(),
             seen: BTreeSet::new(),
-            attribution: Attribution::new(context.header.streams.len()),
+            attribution: context.attribution(),
             lanes: Lanes::default(),
             named: HashSet::new(),
             dma: DmaActivity::default(),
+            depth: QueueDepth::default(),
             pe: PeUse::new(hz / 1_000_000, peak),
             context,
         };
@@ -162,6 +170,7 @@ impl PerfettoTrace {
         let rank = self.context.header.streams.len() as u64;
         self.track(SYNC_GROUP, PROCESS, "semaphores and events", rank + 3, true);
         self.counter_track(ACTIVE, PROCESS, "active DMAs", "", rank);
+        self.counter_track(PENDING, PROCESS, "pending DMAs", "", rank);
         self.counter_track(THROUGHPUT, PROCESS, "DMA throughput", "GB/s", rank + 1);
         self.counter_track(PE_USE, PROCESS, "PE utilisation", "%", rank + 2);
     }
@@ -172,7 +181,7 @@ impl PerfettoTrace {
         if n == 0 {
             return lane(stream, 1);
         }
-        let track = lane(stream, (OVERLAPPED + n - 1).min(LANES - 1));
+        let track = lane(stream, (OVERLAPPED + n - 1).min(CORES - 1));
         if self.named.insert(track) {
             let engine = usize::from(stream) < self.context.engines();
             let parent = if engine { lane(stream, 0) } else { PROCESS };
@@ -293,7 +302,8 @@ impl PerfettoTrace {
     }
 
     fn instruction(&mut self, i: &InstRecord) {
-        let (name, text, source) = (self.context.names)(i.stream, i.pc);
+        let named = self.context.name(i.stream, i.pc);
+        let (name, text, source) = &*named;
         let period = self.context.period(i.stream);
         let until = i.busy_until.max(i.start);
         let (track, category) = if i.data_path {
@@ -311,7 +321,7 @@ impl PerfettoTrace {
         let mut arguments = vec![
             ("pc", Value::Int(i.pc.into())),
             ("execution", Value::Int(i.index)),
-            ("instruction", Value::Text(&text)),
+            ("instruction", Value::Text(text)),
             ("busy_cycles", Value::Int((until - i.start) / period)),
             ("end_cycle", Value::Int(i.end / period)),
             ("bytes_read", Value::Int(i.bytes[0])),
@@ -327,7 +337,7 @@ impl PerfettoTrace {
         if let Some(cause) = i.stall {
             arguments.push(("stall", Value::Text(cause_name(cause))));
         }
-        self.slice(track, category, &name, i.start, until, flow, &arguments);
+        self.slice(track, category, name, i.start, until, flow, &arguments);
         if i.stream == 0 {
             let mut points = Vec::new();
             self.pe.add(i, |tick, percent| points.push((tick, percent)));
@@ -349,8 +359,46 @@ impl PerfettoTrace {
         }
     }
 
+    fn depths(&mut self, points: &[DepthPoint]) {
+        for p in points {
+            let track = DEPTHS + u64::from(p.stream);
+            if self.named.insert(track) {
+                let name = format!("{} pending", self.context.stream(p.stream));
+                self.counter_track(track, PROCESS, &name, "", u64::from(p.stream));
+            }
+            self.count(track, p.tick, p.depth);
+            self.count(PENDING, p.tick, p.total);
+        }
+    }
+
+    /// The track of a Q7 core, which is there for each core that ever ran or got library code.
+    fn core(&mut self, core: usize) -> u64 {
+        let track = lane(POOL, CORES + core as u64);
+        if self.named.insert(track) {
+            let name = format!("Q7 core {core}");
+            self.track(track, lane(POOL, 0), &name, CORES + core as u64, false);
+        }
+        track
+    }
+
+    fn cores(&mut self, tick: u64, pc: u32, index: u64, cycles: &[u64; 8]) {
+        let named = self.context.name(POOL, pc);
+        let period = self.context.period(POOL);
+        for (core, &n) in cycles.iter().enumerate().filter(|(_, n)| **n > 0) {
+            let track = self.core(core);
+            let arguments = [
+                ("pc", Value::Int(pc.into())),
+                ("execution", Value::Int(index)),
+                ("instruction", Value::Text(&named.1)),
+                ("cycles", Value::Int(n)),
+            ];
+            self.slice(track, "q7", &named.0, tick, tick + n * period, None, &arguments);
+        }
+    }
+
     fn transfer(&mut self, t: &TransferRecord) {
-        let (name, _, source) = (self.context.names)(t.stream, t.block);
+        let named = self.context.name(t.stream, t.block);
+        let (name, _, source) = &*named;
         let direction = if t.load { "load" } else { "store" };
         let mut arguments = vec![
             ("bytes", Value::Int(t.bytes)),
@@ -363,7 +411,7 @@ impl PerfettoTrace {
             arguments.push(("source", Value::Text(source)));
         }
         let track = self.place(t.stream, t.start, t.end);
-        self.slice(track, "dma", &name, t.start, t.end, None, &arguments);
+        self.slice(track, "dma", name, t.start, t.end, None, &arguments);
         let mut points = Vec::new();
         self.dma.add(t, |p| points.push(p));
         self.dma_points(&points);
@@ -381,6 +429,9 @@ impl Recorder for PerfettoTrace {
         for (s, cause, from, to) in waits {
             self.slice(lane(s, 2), "stall", cause_name(cause), from, to, None, &[]);
         }
+        let mut points = Vec::new();
+        self.depth.add(record, |p| points.push(p));
+        self.depths(&points);
         match record {
             Record::Inst(i) => self.instruction(i),
             Record::Transfer(t) => self.transfer(t),
@@ -398,28 +449,49 @@ impl Recorder for PerfettoTrace {
                 let from = lane(s.by.0, if engine { 4 } else { 1 });
                 self.instant(from, s.tick, &name, Some(flow));
             }
-            Record::Cores { tick, cycles, .. } => {
-                for (core, n) in cycles.iter().enumerate().filter(|(_, n)| **n > 0) {
-                    self.instant(
-                        lane(POOL, 1),
-                        *tick,
-                        &format!("Q7 core {core}: {n} cycles"),
-                        None,
-                    );
+            Record::Cores { tick, pc, index, cycles } => {
+                self.cores(*tick, *pc, *index, cycles);
+            }
+            Record::Library { tick, end, cores, bytes, .. } => {
+                for core in (0..8).filter(|c| cores >> c & 1 == 1) {
+                    let track = self.core(core);
+                    let bytes = [("bytes", Value::Int((*bytes).into()))];
+                    self.slice(track, "q7", "library load", *tick, *end, None, &bytes);
                 }
             }
+            Record::Usage { tick, memory, average, .. } => {
+                let track = USED + u64::from(*memory);
+                if self.named.insert(track) {
+                    let name = Space::ALL.get(usize::from(*memory)).map_or("?", |m| m.name());
+                    let rank = self.context.header.streams.len() as u64 + 2;
+                    self.counter_track(track, PROCESS, &format!("{name} used"), "%", rank);
+                }
+                self.measure(track, *tick, f64::from(*average) / 100.0);
+            }
+            Record::Queued { .. } => {}
             Record::Note { tick, stream, text, .. } => {
                 self.instant(lane(*stream, 1), *tick, text, None);
             }
         }
     }
+
+    fn wants_usage(&self) -> bool {
+        true
+    }
 }
 
 impl Exporter for PerfettoTrace {
+    fn size(&self) -> u64 {
+        self.out.size()
+    }
+
     fn finish(mut self: Box<Self>, ending: &Ending) -> Result<()> {
         let mut points = Vec::new();
         self.dma.advance(u64::MAX, |p| points.push(p));
         self.dma_points(&points);
+        let mut points = Vec::new();
+        self.depth.advance(u64::MAX, |p| points.push(p));
+        self.depths(&points);
         let mut points = Vec::new();
         self.pe.close(|tick, percent| points.push((tick, percent)));
         self.pe_points(&points);

@@ -79,6 +79,25 @@ pub struct InstRecord {
     pub flops: u64,
 }
 
+/// What changed an event or semaphore.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SyncOp {
+    /// An event was set.
+    #[default]
+    Set,
+    /// An event was cleared.
+    Clear,
+    /// A number was added to a semaphore.
+    Add,
+    /// A number was taken from a semaphore.
+    Sub,
+    /// A semaphore was written.
+    Write,
+    /// A wait that is satisfied changed what it waited for.
+    Wait,
+}
+
 /// One change of an event or semaphore.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SyncRecord {
@@ -90,6 +109,9 @@ pub struct SyncRecord {
     pub value: u32,
     /// Stream and execution that made it.
     pub by: (u16, u64),
+    /// What was done to it.
+    #[serde(default)]
+    pub op: SyncOp,
 }
 
 /// One DMA transfer.
@@ -140,6 +162,44 @@ pub enum Record {
         /// Cycles of each core; 0 for a core that did not take part.
         cycles: [u64; 8],
     },
+    /// A doorbell rang: transfers wait in a queue from `tick` on.
+    Queued {
+        /// When.
+        tick: u64,
+        /// Stream of the queue.
+        stream: u16,
+        /// Transfers of the job.
+        transfers: u32,
+        /// Stream and execution of the trigger.
+        by: (u16, u64),
+    },
+    /// A library was loaded into Q7 cores.
+    Library {
+        /// When the load started.
+        tick: u64,
+        /// When the cores could run its code.
+        end: u64,
+        /// Word in POOL's stream.
+        pc: u32,
+        /// Execution in POOL's stream.
+        index: u64,
+        /// Cores that have it now, one bit each.
+        cores: u8,
+        /// Bytes that each core fetched.
+        bytes: u32,
+    },
+    /// How full an on-chip memory was from `tick` on (see [`super::usage`]). These records come
+    /// when the run is over, before nothing else.
+    Usage {
+        /// When.
+        tick: u64,
+        /// Memory, as position in [`crate::memory::Space::ALL`].
+        memory: u8,
+        /// Parts: partitions 0, 32, 64, 96 of SBUF, or PSUM banks 0 to 7, in 1/10 000.
+        parts: [u16; 8],
+        /// All of it, in 1/10 000.
+        average: u16,
+    },
     /// Something worth telling: notification, lost signal, wrapped semaphore.
     Note {
         /// When.
@@ -157,6 +217,11 @@ pub enum Record {
 pub trait Recorder: Send {
     /// Takes one record.
     fn record(&mut self, record: &Record);
+
+    /// Whether it wants [`Record::Usage`], which costs the machine a look at every footprint.
+    fn wants_usage(&self) -> bool {
+        false
+    }
 }
 
 impl Recorder for Vec<Record> {

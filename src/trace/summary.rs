@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use super::attribution::{Attribution, Span};
+use super::attribution::{Attribution, Resume, Span};
 use super::critical::CriticalPath;
 use super::facts::Facts;
-use super::profile;
+use super::profile::{self, QueueKind};
 use super::record::{InstRecord, Record, Recorder, StallCause, TraceHeader, TransferRecord};
 use super::warnings::{self, Warning};
 use crate::sync::SyncId;
@@ -45,6 +45,8 @@ pub struct StreamSummary {
     pub instructions: u64,
     /// Of these, data-path instructions.
     pub data_path: u64,
+    /// Of these, instructions whose work is shorter than what the engine spends beside it.
+    pub short: u64,
     /// Ticks in which the data path (or a transfer) was active.
     pub busy_ticks: u64,
     /// Ticks in which it was not, by cause, up to the stream's last instruction.
@@ -88,6 +90,8 @@ pub struct WordSummary {
     pub instruction_ticks: u64,
     /// Ticks its stream waited for it to start.
     pub stall_ticks: u64,
+    /// Of these, ticks of waiting for a memory port or bank.
+    pub port_ticks: u64,
 }
 
 /// Instructions in [`Summary::top`].
@@ -106,8 +110,56 @@ pub struct SummaryBuilder {
     // transfers of each block so far, and bytes moved by (block, transfer in it)
     block_seen: HashMap<u32, usize>,
     moved: HashMap<(u32, usize), (u64, u64)>,
-    active: Vec<(u64, u64)>,
+    active: Cover,
+    by_kind: [(TransferTotals, Cover); 3],
+    dynamic: Cover,
+    any_engine: Cover,
+    psum_to_sbuf: [u64; 2],
     records: u64,
+}
+
+/// Ticks that at least one of many spans covers. Spans come roughly in the order of their starts:
+/// what ended long before the newest start is final.
+#[derive(Clone, Debug, Default)]
+struct Cover {
+    done: u64,
+    // disjoint spans that a later one may still touch, in order
+    open: Vec<(u64, u64)>,
+}
+
+/// Spans of a [`Cover`] that are not final.
+const OPEN: usize = 64;
+
+impl Cover {
+    fn add(&mut self, from: u64, to: u64) {
+        // nearly always it comes last, and touches what was last
+        match self.open.last_mut() {
+            Some(last) if from >= last.0 && from <= last.1 => last.1 = last.1.max(to),
+            Some(last) if from < last.0 => self.insert(from, to),
+            _ => self.open.push((from, to)),
+        }
+        if self.open.len() > OPEN {
+            let (a, b) = self.open.remove(0);
+            self.done += b - a;
+        }
+    }
+
+    fn insert(&mut self, from: u64, to: u64) {
+        let mut merged = (from, to);
+        self.open.retain(|&(a, b)| {
+            let touches = a <= merged.1 && merged.0 <= b;
+            if touches {
+                merged = (merged.0.min(a), merged.1.max(b));
+            }
+            !touches
+        });
+        let at = self.open.partition_point(|s| s.0 < merged.0);
+        self.open.insert(at, merged);
+    }
+
+    fn total(&self) -> u64 {
+        self.done + self.open.iter().map(|(a, b)| b - a).sum::<u64>()
+    }
 }
 
 /// Totals of all DMA transfers.
@@ -140,6 +192,12 @@ impl SummaryBuilder {
         }
     }
 
+    /// For a part of a trace that goes on at `resume`.
+    pub fn resumed(header: &TraceHeader, facts: Facts, resume: &Resume) -> Self {
+        let attribution = Attribution::resume(header.streams.len(), resume);
+        SummaryBuilder { attribution, ..SummaryBuilder::new(header, facts) }
+    }
+
     /// Takes one record.
     pub fn add(&mut self, record: &Record) {
         self.records += 1;
@@ -149,17 +207,24 @@ impl SummaryBuilder {
             _ => (0, None),
         };
         let (streams, words, facts) = (&mut self.streams, &mut self.words, &self.facts);
+        let any_engine = &mut self.any_engine;
         self.attribution.add(record, |s, span| {
             let word = words.entry((s as u16, pc)).or_default();
             let ticks = span.to - span.from;
             match span.cause {
                 None => {
                     streams[s].busy_ticks += ticks;
+                    if s < facts.engine_hz.len() {
+                        any_engine.add(span.from, span.to);
+                    }
                     word.busy_ticks += ticks;
                 }
                 Some(cause) => {
                     *streams[s].stall_ticks.entry(cause).or_default() += ticks;
                     word.stall_ticks += ticks;
+                    if cause == StallCause::Port {
+                        word.port_ticks += ticks;
+                    }
                     if let (StallCause::Semaphore | StallCause::Event, Some((id, _))) =
                         (cause, waited)
                     {
@@ -173,7 +238,7 @@ impl SummaryBuilder {
         match record {
             Record::Inst(i) => self.instruction(i),
             Record::Transfer(t) => self.transfer(t),
-            Record::Sync(_) | Record::Cores { .. } | Record::Note { .. } => {}
+            _ => {}
         }
     }
 
@@ -192,6 +257,15 @@ impl SummaryBuilder {
     fn instruction(&mut self, i: &InstRecord) {
         self.count(i.stream, i.pc, i.data_path, i.start, i.end);
         self.bytes(i.stream, i.bytes, i.by_memory, i.flops);
+        let [sbuf, psum, _] = i.by_memory;
+        if psum[0] > 0 && sbuf[1] > 0 {
+            self.psum_to_sbuf[0] += 1;
+            self.psum_to_sbuf[1] += sbuf[1];
+        }
+        let least = self.facts.gap_ticks.get(usize::from(i.stream)).copied().unwrap_or(0);
+        if i.data_path && i.busy_until.saturating_sub(i.start) < least {
+            self.streams[usize::from(i.stream)].short += 1;
+        }
     }
 
     fn bytes(&mut self, stream: u16, bytes: [u64; 2], by_memory: [[u64; 2]; 3], flops: u64) {
@@ -207,12 +281,19 @@ impl SummaryBuilder {
     fn transfer(&mut self, t: &TransferRecord) {
         self.count(t.stream, t.block, true, t.start, t.end);
         self.bytes(t.stream, [t.bytes; 2], t.by_memory, 0);
-        let all = &mut self.transfers;
-        all.count += 1;
-        all.bytes += t.bytes;
-        all.tiny += u64::from(t.bytes < warnings::TINY_BYTES);
-        all.transfer_ticks += t.end.saturating_sub(t.start);
-        self.activity(t.start, t.end);
+        let kind = QueueKind::of(&self.facts, t.stream);
+        let (of_kind, cover) = &mut self.by_kind[kind as usize];
+        for all in [&mut self.transfers, of_kind] {
+            all.count += 1;
+            all.bytes += t.bytes;
+            all.tiny += u64::from(t.bytes < warnings::TINY_BYTES);
+            all.transfer_ticks += t.end.saturating_sub(t.start);
+        }
+        self.active.add(t.start, t.end);
+        cover.add(t.start, t.end);
+        if kind != QueueKind::Static {
+            self.dynamic.add(t.start, t.end);
+        }
         if let Some(block) = self.block_of(t) {
             let transfers = self.facts.blocks[block as usize].source.len().max(1);
             let seen = self.block_seen.entry(block).or_default();
@@ -230,28 +311,11 @@ impl SummaryBuilder {
         known.then_some(t.block)
     }
 
-    // disjoint active spans that a later transfer may still touch; transfers come by start time,
-    // so what ended before the newest start is final
-    fn activity(&mut self, from: u64, to: u64) {
-        let mut merged = (from, to);
-        let active = &mut self.transfers.active_ticks;
-        self.active.retain(|&(a, b)| {
-            if b < merged.0 {
-                *active += b - a;
-                return false;
-            }
-            if a <= merged.1 {
-                merged = (merged.0.min(a), merged.1.max(b));
-                return false;
-            }
-            true
-        });
-        self.active.push(merged);
-    }
-
     /// The summary of a run that ended at `end`.
     pub fn finish(mut self, header: &TraceHeader, end: u64, names: Names<'_>) -> Summary {
-        self.transfers.active_ticks += self.active.iter().map(|(a, b)| b - a).sum::<u64>();
+        self.transfers.active_ticks = self.active.total();
+        let by_kind =
+            self.by_kind.map(|(t, cover)| TransferTotals { active_ticks: cover.total(), ..t });
         let (path, sync) = self.critical.finish();
         let length = path.iter().sum::<u64>() + sync;
         let share = |t: u64| t as f64 / length.max(1) as f64;
@@ -282,6 +346,10 @@ impl SummaryBuilder {
                 .collect(),
             critical_sync_share: share(sync),
             transfers: self.transfers,
+            by_kind,
+            dynamic_active_ticks: self.dynamic.total(),
+            active_ticks: self.any_engine.total(),
+            psum_to_sbuf: self.psum_to_sbuf,
             records: self.records,
             loads,
             warnings: Vec::new(),
@@ -370,6 +438,19 @@ pub struct Summary {
     pub critical_sync_share: f64,
     /// DMA transfers.
     pub transfers: TransferTotals,
+    /// The same for queues of the program, and for requests of instructions with descriptors made
+    /// by hardware and by software.
+    #[serde(skip)]
+    pub by_kind: [TransferTotals; 3],
+    /// Ticks in which at least one transfer asked by an instruction was active.
+    #[serde(skip)]
+    pub dynamic_active_ticks: u64,
+    /// Ticks in which the data path of at least one engine was active.
+    #[serde(skip)]
+    pub active_ticks: u64,
+    /// Instructions that read PSUM and write SBUF, and the bytes they write.
+    #[serde(skip)]
+    pub psum_to_sbuf: [u64; 2],
     /// Records of the trace.
     pub records: u64,
     /// Loads by tensor.

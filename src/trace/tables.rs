@@ -1,6 +1,6 @@
-//! CSV tables in the vendor's public profile schema (vendor docs: neuron-explorer profile schema
+//! Tables in the vendor's public profile schema (vendor docs: neuron-explorer profile schema
 //! reference, 7.4.0), one file per table in a directory. A field that an emulator cannot know is
-//! empty. Columns after those of the schema hold exact ticks; the table `Stall` is our own.
+//! null. Columns after those of the schema hold exact ticks; the table `Stall` is our own.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::attribution::Attribution;
-use super::counters::{DmaActivity, DmaPoint};
+use super::counters::{DepthPoint, DmaActivity, DmaPoint, QueueDepth};
 use super::export::{Context, Ending, Exporter, cause_name, parent};
-use super::profile::{ENGINE_NAMES, SCHEMA_VERSION};
-use super::record::{InstRecord, Record, Recorder, SyncRecord, TransferRecord};
+use super::profile::{ENGINE_NAMES, QueueKind, SCHEMA_VERSION};
+use super::record::{InstRecord, Record, Recorder, SyncOp, SyncRecord, TransferRecord};
+use super::sink::{Column, Container, Kind, Sink};
 use super::summary::{Summary, SummaryBuilder};
 use crate::error::{Error, ErrorClass, Result};
+use crate::memory::Space;
 use crate::program::{Memory, Role};
 use crate::sync::SyncId;
 
@@ -21,35 +23,63 @@ use crate::sync::SyncId;
 const SCHEMA: &str = include_str!("tables/profile_schema.csv");
 
 /// Columns of our own, after those of the schema.
-const EXTRA: [(&str, &[&str]); 5] = [
-    ("Instruction", &["execution", "start_tick", "busy_until_tick", "end_tick", "stall"]),
-    ("DmaPacket", &["queued_tick", "start_tick", "end_tick"]),
-    ("ActiveTime", &["start_tick", "end_tick"]),
-    ("SemaphoreUpdate", &["tick", "name"]),
-    ("Metadata", &["tick_hz", "total_ticks", "generation"]),
+const EXTRA: [(&str, &[(&str, Kind)]); 6] = [
+    (
+        "Instruction",
+        &[
+            ("execution", Kind::Integer),
+            ("start_tick", Kind::Integer),
+            ("busy_until_tick", Kind::Integer),
+            ("end_tick", Kind::Integer),
+            ("stall", Kind::Text),
+        ],
+    ),
+    (
+        "DmaPacket",
+        &[
+            ("queued_tick", Kind::Integer),
+            ("start_tick", Kind::Integer),
+            ("end_tick", Kind::Integer),
+        ],
+    ),
+    ("ActiveTime", &[("start_tick", Kind::Integer), ("end_tick", Kind::Integer)]),
+    ("SemaphoreUpdate", &[("tick", Kind::Integer), ("name", Kind::Text)]),
+    (
+        "Metadata",
+        &[("tick_hz", Kind::Integer), ("total_ticks", Kind::Integer), ("generation", Kind::Text)],
+    ),
+    (
+        "Stall",
+        &[
+            ("engine", Kind::Text),
+            ("cause", Kind::Text),
+            ("pc", Kind::Integer),
+            ("start_tick", Kind::Integer),
+            ("end_tick", Kind::Integer),
+            ("duration_ns", Kind::Integer),
+        ],
+    ),
 ];
-/// The table of waiting.
-const STALL: (&str, &[&str]) =
-    ("Stall", &["engine", "cause", "pc", "start_tick", "end_tick", "duration_ns"]);
-
-type File = csv::Writer<std::fs::File>;
 
 struct Table {
-    columns: Vec<String>,
-    file: File,
+    position: HashMap<String, usize>,
+    cells: Vec<Value>,
+    file: Sink,
 }
 
 /// Writes the tables.
 pub struct Tables {
     context: Context,
+    container: Container,
     directory: tempfile::TempDir,
     path: PathBuf,
     tables: HashMap<&'static str, Table>,
     attribution: Attribution,
     summary: SummaryBuilder,
     dma: DmaActivity,
-    updates: HashMap<SyncId, (u16, u64)>,
-    failed: Option<csv::Error>,
+    hbm: DmaActivity,
+    depth: QueueDepth,
+    failed: Option<std::io::Error>,
 }
 
 fn schema() -> impl Iterator<Item = [&'static str; 5]> {
@@ -60,12 +90,19 @@ fn schema() -> impl Iterator<Item = [&'static str; 5]> {
 }
 
 impl Tables {
-    /// Creates the directory beside `path`.
+    /// Creates the directory beside `path`. A table goes on in another file beyond `split` bytes.
     ///
     /// # Errors
     /// It cannot be created, or something that is no trace of ours is in the way.
-    pub fn new(path: &Path, context: Context) -> Result<Self> {
-        if path.exists() && !path.join("Metadata.csv").is_file() {
+    pub fn new(
+        path: &Path,
+        container: Container,
+        context: Context,
+        split: Option<u64>,
+    ) -> Result<Self> {
+        container.available()?;
+        let metadata = path.join("Metadata").with_extension(container.extension());
+        if path.exists() && !metadata.is_file() {
             return Err(Error::new(
                 ErrorClass::ConfigError,
                 format!("{}: exists and is not a directory of tables", path.display()),
@@ -75,49 +112,48 @@ impl Tables {
             .prefix(".tables")
             .tempdir_in(parent(path))
             .map_err(|e| Error::io(path, &e))?;
-        let mut columns: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
-        for [table, field, ..] in schema() {
-            columns.entry(table).or_default().push(field.to_string());
+        let mut columns: BTreeMap<&'static str, Vec<Column>> = BTreeMap::new();
+        for [table, field, kind, ..] in schema() {
+            columns.entry(table).or_default().push((field.to_string(), Kind::of(kind)));
         }
-        for (table, fields) in EXTRA.iter().chain([&STALL]) {
-            columns.entry(table).or_default().extend(fields.iter().map(|f| (*f).to_string()));
+        for (table, fields) in &EXTRA {
+            let fields = fields.iter().map(|(f, k)| ((*f).to_string(), *k));
+            columns.entry(table).or_default().extend(fields);
         }
         let mut tables = HashMap::new();
         for (name, columns) in columns {
-            let at = directory.path().join(name).with_extension("csv");
-            let file = csv::Writer::from_path(&at)
-                .and_then(|mut f| f.write_record(&columns).map(|()| f))
-                .map_err(|e| Error::io(&at, &e.into()))?;
-            tables.insert(name, Table { columns, file });
+            let position = columns.iter().enumerate().map(|(i, c)| (c.0.clone(), i)).collect();
+            let cells = vec![Value::Null; columns.len()];
+            let file = Sink::new(container, directory.path(), name, columns, split)
+                .map_err(|e| Error::io(path, &e))?;
+            tables.insert(name, Table { position, cells, file });
         }
-        let streams = context.header.streams.len();
         Ok(Tables {
+            container,
             directory,
             path: path.to_path_buf(),
             tables,
-            attribution: Attribution::new(streams),
-            summary: SummaryBuilder::new(&context.header, context.facts.clone()),
+            attribution: context.attribution(),
+            summary: context.summary(),
             dma: DmaActivity::default(),
-            updates: HashMap::new(),
+            hbm: DmaActivity::default(),
+            depth: QueueDepth::default(),
             failed: None,
             context,
         })
     }
 
-    /// Writes a row given by field name. Fields that are not given stay empty.
+    /// Writes a row given by field name. Fields that are not given are null.
     fn row(&mut self, table: &'static str, fields: &[(&str, Value)]) {
         let Some(t) = self.tables.get_mut(table) else { return };
-        debug_assert!(
-            fields.iter().all(|(f, _)| t.columns.iter().any(|c| c == f)),
-            "{table} has all of {:?}",
-            fields.iter().map(|f| f.0).collect::<Vec<_>>()
-        );
-        let cells = t.columns.iter().map(|c| match fields.iter().find(|(f, _)| f == c) {
-            Some((_, Value::String(s))) => s.clone(),
-            Some((_, Value::Null)) | None => String::new(),
-            Some((_, v)) => v.to_string(),
-        });
-        if let Err(e) = t.file.write_record(cells) {
+        t.cells.fill(Value::Null);
+        for (field, value) in fields {
+            match t.position.get(*field) {
+                Some(&at) => t.cells[at] = value.clone(),
+                None => debug_assert!(false, "{table} has no field {field}"),
+            }
+        }
+        if let Err(e) = t.file.row(&t.cells) {
             self.failed.get_or_insert(e);
         }
     }
@@ -139,11 +175,18 @@ impl Tables {
     }
 
     fn instruction(&mut self, i: &InstRecord) {
-        let (name, text, source) = (self.context.names)(i.stream, i.pc);
+        let named = self.context.name(i.stream, i.pc);
+        let (name, text, source) = &*named;
         let operands = text.split_once(' ').map_or("", |(_, rest)| rest).to_string();
         let (start, end) = (self.context.ns(i.start), self.context.ns(i.end));
         let waited = if i.waited.is_some() { i.granted.saturating_sub(i.head) } else { 0 };
+        let on_dma = matches!(i.waited, Some((_, Some((by, _))))
+            if usize::from(by) >= self.context.engines());
+        let dma_wait = json!(on_dma.then(|| self.context.ns(waited)));
         let [sbuf, psum, hbm] = i.by_memory;
+        let through = if psum[0] > 0 { sbuf[1] } else { 0 };
+        let mode = operand(text, "perf_opt").or_else(|| operand(text, "perf_mode"));
+        let function = operand(text, "activation_func").filter(|_| name.starts_with("ACTIVATE"));
         let id = self.id((i.stream, i.index));
         let fields = [
             ("start_ts", json!(start)),
@@ -157,6 +200,10 @@ impl Tables {
             ("pc", json!(i.pc)),
             ("evt_wait_time_ns", json!(self.context.ns(waited))),
             ("nki_source_location", json!(source)),
+            ("dma_wait_time_ns", dma_wait),
+            ("psum_read_sbuf_write_bytes", json!(through)),
+            ("performance_mode", json!(mode)),
+            ("scalar_activation_fn", json!(function)),
             ("sbuf_read_bytes", json!(sbuf[0])),
             ("sbuf_write_bytes", json!(sbuf[1])),
             ("psum_read_bytes", json!(psum[0])),
@@ -186,13 +233,14 @@ impl Tables {
     }
 
     fn transfer(&mut self, t: &TransferRecord) {
-        let (name, ..) = (self.context.names)(t.stream, t.block);
+        let named = self.context.name(t.stream, t.block);
+        let name = &named.0;
         let (start, end) = (self.context.ns(t.start), self.context.ns(t.end));
         let ticks = t.end.saturating_sub(t.start).max(1);
         let rate = t.bytes as f64 * self.context.header.tick_hz as f64 / ticks as f64;
-        let queue = usize::from(t.stream) - self.context.engines();
+        let queue = usize::from(t.stream).saturating_sub(self.context.engines());
         let id = self.id((t.stream, t.index));
-        let kind = if queue < self.context.facts.queues.len() { "static" } else { "dynamic" };
+        let kind = QueueKind::of(&self.context.facts, t.stream).name();
         let fields = [
             ("start_ts", json!(start)),
             ("end_ts", json!(end)),
@@ -225,27 +273,72 @@ impl Tables {
         self.row("Flow", &fields);
         let mut points = Vec::new();
         self.dma.add(t, |p| points.push(p));
-        self.dma_points(&points);
+        self.usage_points("DmaUsage", &points);
+        self.hbm(t.start, t.end, &t.by_memory);
     }
 
-    fn dma_points(&mut self, points: &[DmaPoint]) {
+    fn hbm(&mut self, start: u64, end: u64, by_memory: &[[u64; 2]; 3]) {
+        let [read, written] = by_memory[Space::Hbm as usize];
+        if read + written > 0 {
+            let mut points = Vec::new();
+            self.hbm.moves(start, end, read + written, |p| points.push(p));
+            self.usage_points("HbmUsage", &points);
+        }
+    }
+
+    fn depths(&mut self, points: &[DepthPoint]) {
         for p in points {
             let ts = json!(self.context.ns(p.tick));
-            let rate = p.bytes_per_tick * self.context.header.tick_hz as f64;
-            let fields = [
-                ("timestamp", ts.clone()),
-                ("current_throughput", json!(rate)),
-                ("total_transfer_bytes", json!(p.total_bytes)),
-                ("pcore_idx", json!(0)),
-            ];
-            self.row("DmaUsage", &fields);
-            let fields = [("timestamp", ts), ("value", json!(p.active)), ("pcore_idx", json!(0))];
+            let fields = [("timestamp", ts), ("value", json!(p.total)), ("pcore_idx", json!(0))];
             self.row("PendingDma", &fields);
         }
     }
 
+    fn memory_usage(&mut self, tick: u64, memory: u8, parts: &[u16; 8], average: u16) {
+        const SBUF: [&str; 4] = [
+            "partition_0_util_percent",
+            "partition_32_util_percent",
+            "partition_64_util_percent",
+            "partition_96_util_percent",
+        ];
+        const PSUM: [&str; 8] = [
+            "bank_0_util_percent",
+            "bank_1_util_percent",
+            "bank_2_util_percent",
+            "bank_3_util_percent",
+            "bank_4_util_percent",
+            "bank_5_util_percent",
+            "bank_6_util_percent",
+            "bank_7_util_percent",
+        ];
+        let percent = |n: u16| json!(f64::from(n) / 100.0);
+        let (table, names) = match usize::from(memory) {
+            m if m == Space::Sbuf as usize => ("SbufUsage", &SBUF[..]),
+            _ => ("PsumUsage", &PSUM[..]),
+        };
+        let mut fields = vec![
+            ("timestamp", json!(self.context.ns(tick))),
+            ("avg_util_percent", percent(average)),
+            ("pcore_idx", json!(0)),
+        ];
+        fields.extend(names.iter().zip(parts).map(|(n, p)| (*n, percent(*p))));
+        self.row(table, &fields);
+    }
+
+    fn usage_points(&mut self, table: &'static str, points: &[DmaPoint]) {
+        for p in points {
+            let rate = p.bytes_per_tick * self.context.header.tick_hz as f64;
+            let fields = [
+                ("timestamp", json!(self.context.ns(p.tick))),
+                ("current_throughput", json!(rate)),
+                ("total_transfer_bytes", json!(p.total_bytes)),
+                ("pcore_idx", json!(0)),
+            ];
+            self.row(table, &fields);
+        }
+    }
+
     fn update(&mut self, s: &SyncRecord) {
-        self.updates.insert(s.id, s.by);
         let id = match s.id {
             SyncId::Semaphore(n) => format!("{n}"),
             SyncId::Event(n) => format!("E{n}"),
@@ -256,6 +349,7 @@ impl Tables {
             ("id", json!(id)),
             ("value", json!(s.value)),
             ("update_source", json!(source)),
+            ("update_operation_type", json!(operation(s.op))),
             ("pcore_idx", json!(0)),
             ("tick", json!(s.tick)),
             ("name", json!(self.context.facts.sync_name(s.id))),
@@ -303,10 +397,7 @@ impl Tables {
 
     fn closing(&mut self, ending: &Ending) {
         let builder = std::mem::take(&mut self.summary);
-        let summary = builder.finish(&self.context.header, ending.end, &self.context.names);
-        let fields: Vec<(&str, Value)> =
-            summary.profile.iter().map(|(k, v)| (k.as_str(), v.clone())).collect();
-        self.row("Summary", &fields);
+        let summary = builder.finish(&self.context.header, ending.end, &*self.context.names);
         self.opcodes(&summary);
         self.tensors(&summary);
         for w in &summary.warnings {
@@ -321,17 +412,23 @@ impl Tables {
             ];
             self.row("Error", &fields);
         }
-        for (idx, (_, kind)) in self.context.facts.queues.clone().into_iter().enumerate() {
-            let name = self.context.stream((self.context.engines() + idx) as u16).to_string();
+        let first = self.context.engines();
+        for stream in first..self.context.header.streams.len() {
+            let (idx, stream) = (stream - first, stream as u16);
             let fields = [
-                ("name", json!(name)),
-                ("type", json!(kind)),
+                ("name", json!(self.context.stream(stream))),
+                ("type", json!(QueueKind::of(&self.context.facts, stream).name())),
                 ("pcore_idx", json!(0)),
                 ("idx", json!(idx)),
             ];
             self.row("DmaQueuesInfo", &fields);
         }
         self.metadata(ending);
+        let rows: u64 = self.tables.values().map(|t| t.file.rows()).sum::<u64>() + 1;
+        let mut fields: Vec<(&str, Value)> =
+            summary.profile.iter().map(|(k, v)| (k.as_str(), v.clone())).collect();
+        fields.push(("total_row_count", json!(rows + schema().count() as u64)));
+        self.row("Summary", &fields);
         for [table, field, kind, unit, required] in schema() {
             let fields = [
                 ("table_name", json!(table)),
@@ -348,7 +445,12 @@ impl Tables {
         let f = self.context.facts.clone();
         let ghz = |e: usize| json!(f.engine_hz.get(e).map(|hz| *hz as f64 / 1e9));
         let end = self.context.ns(ending.end);
+        let hz = self.context.header.tick_hz;
+        let whole = hz.is_multiple_of(1_000_000_000).then_some(hz / 1_000_000_000);
         let fields = [
+            ("ticks_per_nanosec", json!(whole)),
+            ("neuroncore_clock_freq", ghz(0)),
+            ("profile_name", json!(f.sources.first())),
             ("profile_schema_version", json!(SCHEMA_VERSION)),
             ("num_physical_cores", json!(1)),
             ("vnc_enabled", json!(false)),
@@ -432,12 +534,18 @@ impl Recorder for Tables {
     fn record(&mut self, record: &Record) {
         self.spans(record);
         self.summary.add(record);
+        let mut points = Vec::new();
+        self.depth.add(record, |p| points.push(p));
+        self.depths(&points);
         match record {
             Record::Inst(i) => self.instruction(i),
             Record::Transfer(t) => self.transfer(t),
             Record::Sync(s) => self.update(s),
+            Record::Usage { tick, memory, parts, average } => {
+                self.memory_usage(*tick, *memory, parts, *average);
+            }
             // the vendor's tables have no place for single cores
-            Record::Cores { .. } => {}
+            Record::Cores { .. } | Record::Library { .. } | Record::Queued { .. } => {}
             Record::Note { tick, stream, text, .. } => {
                 let message = format!(
                     "{} at {} ns: {text}",
@@ -448,20 +556,53 @@ impl Recorder for Tables {
             }
         }
     }
+
+    fn wants_usage(&self) -> bool {
+        true
+    }
+}
+
+/// The value of operand `name` in a disassembly.
+fn operand(text: &str, name: &str) -> Option<String> {
+    let at = text.find(&format!(" {name}="))?;
+    let value = text[at + name.len() + 2..].split([' ', ',']).next()?;
+    Some(value.to_string())
+}
+
+/// What an update did, in words.
+fn operation(op: SyncOp) -> &'static str {
+    match op {
+        SyncOp::Set => "set",
+        SyncOp::Clear => "clear",
+        SyncOp::Add => "add",
+        SyncOp::Sub => "sub",
+        SyncOp::Write => "write",
+        SyncOp::Wait => "wait",
+    }
 }
 
 impl Exporter for Tables {
+    fn size(&self) -> u64 {
+        0
+    }
+
     fn finish(mut self: Box<Self>, ending: &Ending) -> Result<()> {
         let mut points = Vec::new();
         self.dma.advance(u64::MAX, |p| points.push(p));
-        self.dma_points(&points);
+        self.usage_points("DmaUsage", &points);
+        let mut points = Vec::new();
+        self.hbm.advance(u64::MAX, |p| points.push(p));
+        self.usage_points("HbmUsage", &points);
+        let mut points = Vec::new();
+        self.depth.advance(u64::MAX, |p| points.push(p));
+        self.depths(&points);
         self.closing(ending);
         let io = |e: std::io::Error| Error::io(&self.path, &e);
         if let Some(e) = self.failed.take() {
-            return Err(io(e.into()));
+            return Err(io(e));
         }
-        for table in self.tables.values_mut() {
-            table.file.flush().map_err(io)?;
+        for (_, table) in self.tables.drain() {
+            table.file.finish().map_err(io)?;
         }
         let new = self.directory.keep();
         #[cfg(unix)]
@@ -470,7 +611,7 @@ impl Exporter for Tables {
             std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o755)).map_err(io)?;
         }
         // a directory cannot be replaced at once: the old one steps aside and goes last
-        let old = self.path.with_extension("csv.old");
+        let old = self.path.with_extension(format!("{}.old", self.container.extension()));
         let replaced = self.path.exists();
         if replaced {
             let _ = std::fs::remove_dir_all(&old);

@@ -37,6 +37,10 @@ impl<T: Recorder> Recorder for Shared<T> {
     fn record(&mut self, record: &Record) {
         self.0.lock().record(record);
     }
+
+    fn wants_usage(&self) -> bool {
+        self.0.lock().wants_usage()
+    }
 }
 
 /// Gives each record to several recorders.
@@ -48,5 +52,9 @@ impl Recorder for Tee {
         for r in &mut self.0 {
             r.record(record);
         }
+    }
+
+    fn wants_usage(&self) -> bool {
+        self.0.iter().any(|r| r.wants_usage())
     }
 }

@@ -54,7 +54,7 @@ impl VcdTrace {
         let streams = context.header.streams.len();
         VcdTrace {
             out,
-            attribution: Attribution::new(streams),
+            attribution: context.attribution(),
             signals: streams as u32 * PER_STREAM,
             context,
             sync: BTreeMap::new(),
@@ -231,6 +231,11 @@ impl Recorder for VcdTrace {
 }
 
 impl Exporter for VcdTrace {
+    // the file is written at the end; a change takes about so much of it
+    fn size(&self) -> u64 {
+        (self.changes.len() + self.runs.len() * RUN) as u64 * 8
+    }
+
     fn finish(mut self: Box<Self>, ending: &Ending) -> Result<()> {
         self.head();
         self.out.put(b"#0\n$dumpvars\n");

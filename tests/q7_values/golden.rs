@@ -3,6 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use tpbemu::q7::asm::{assemble_one, disasm};
+use tpbemu::q7::codec::{self, Options as CodecOptions};
+use tpbemu::q7::core::loadstore::align_window;
+use tpbemu::q7::core::{Core, CoreConfig, NoBus};
 use tpbemu::q7::ops::softfloat::{self as sf, F16, F32};
 use tpbemu::q7::ops::{pack, seed, shift, vbool};
 use tpbemu::q7::regs::{Vec512, fcr};
@@ -601,9 +605,10 @@ fn run(entry: &Value) -> Outcome {
             );
             assert_eq!(bench.regs.fsr, 0, "{what}");
         }
-        "replo8_16_16" | "rep_16_8" => {
+        "replo8_16_16" => assert_eq!(broadcast8(a()), word(expect), "{what}"),
+        "rep_16_8" => {
             return NotExecutable(
-                "leaf of a replicate step that no mnemonic of this table exposes",
+                "input outside the leaf's domain: no operation hands it more than 8 bits",
             );
         }
         "addmod16u" => {
@@ -634,16 +639,75 @@ fn run(entry: &Value) -> Outcome {
         }
         // owned by other parts of the core
         _ if name.starts_with("gather") || name.starts_with("scatter") => {
-            return NotExecutable("memory operation, tested with the core's loads and stores");
+            return NotExecutable("no gather or scatter has a published word, and none is wanted");
         }
+        // The funnel of the aligning loads; 16 bytes of it are stated.
         "wideldshift_128_512_6" => {
-            return NotExecutable("valign funnel, tested with the core's loads and stores");
+            let source: [u8; 64] = std::array::from_fn(|i| 0x80 + i as u8);
+            let amount = word(&inputs["amount"]) as usize;
+            let out = align_window(&source, &[0; 64], amount);
+            let first: usize = s(expect, "out_words")
+                .trim_start_matches("src[")
+                .split('.')
+                .next()
+                .and_then(|n| n.parse().ok())
+                .unwrap();
+            assert_eq!(out[..16], source[4 * first..4 * first + 16], "{what}");
         }
-        "timing_dependency" => return NotExecutable("timing, not a value"),
-        "flix_roundtrip" => return NotExecutable("encoding, tested with the codec"),
+        "timing_dependency" => timing(inputs, expect, &what),
+        "flix_roundtrip" => round_trip(s(inputs, "asm"), s(expect, "memory_bytes"), &what),
         other => panic!("no runner for {other}"),
     }
     Ran
+}
+
+/// 16-bit lane 0 after the broadcast of a register's low byte, by the core.
+fn broadcast8(value: u32) -> u32 {
+    let code = assemble_one("{ nop; ivp_movva8 v1, a2 }", 0, CodecOptions::default()).unwrap();
+    let mut core = Core::new(CoreConfig::v3(), 0);
+    core.iram[..code.len()].copy_from_slice(&code);
+    core.set_a(2, value);
+    core.run(&mut NoBus, 1);
+    lane(16, &core.regs.vec[1], 0)
+}
+
+/// Issue distances by the stages of the tables.
+fn timing(inputs: &Value, expect: &Value, what: &str) {
+    use tpbemu::q7::core::timing::{ACCUMULATOR, ALU, MEMORY, VECTOR, result_stage};
+    let stage = match s(inputs, "producer") {
+        name if name.ends_with(" acc") => {
+            // An accumulator is read where it is written, so the next bundle may follow at once.
+            let distance = u32::from(ACCUMULATOR - ACCUMULATOR).max(1);
+            assert_eq!(distance, word(&expect["issue_distance_cycles"]), "{what}");
+            assert_eq!(u32::from(ACCUMULATOR - VECTOR), word(&expect["result_latency"]), "{what}");
+            return;
+        }
+        "l32i" => {
+            assert_eq!(u32::from(MEMORY - ALU), word(&expect["stall_cycles"]), "{what}");
+            return;
+        }
+        "ivp_lv2nx8_i" => VECTOR,
+        name => result_stage(name),
+    };
+    assert_eq!(u32::from(stage - VECTOR), word(&expect["dep_latency"]), "{what}");
+}
+
+/// The printed bundle decodes to the printed operation and encodes back; where the operands are
+/// printed, the text assembles to the same bytes.
+fn round_trip(asm: &str, bytes: &str, what: &str) {
+    let bytes: Vec<u8> = (0..bytes.len() / 2)
+        .map(|i| u8::from_str_radix(&bytes[2 * i..2 * i + 2], 16).unwrap())
+        .collect();
+    let squeeze = |text: &str| text.replace(' ', "");
+    let bundle = codec::decode(&bytes, 0, CodecOptions::default()).unwrap();
+    assert_eq!(bundle.encode(0).unwrap().as_slice(), bytes, "{what}");
+    let found = bundle.ops.iter().any(|op| {
+        let text = op.text(&|_| None);
+        squeeze(&text) == squeeze(asm) || op.row.mnemonic == asm
+    });
+    assert!(found, "{what}: {}", bundle.text(&|_| None));
+    let text = disasm::text(&bundle, 0, &|_| None);
+    assert_eq!(assemble_one(&text, 0, CodecOptions::default()).unwrap(), bytes, "{what}");
 }
 
 #[test]
@@ -674,5 +738,5 @@ fn transcribed_vectors_hold() {
         println!("  {count}: {why}");
     }
     assert_eq!((entries.len(), ran + skipped), (857, 857));
-    assert!(ran >= 700, "{ran}");
+    assert!(skipped <= 9, "{skipped}");
 }

@@ -414,6 +414,21 @@ def floating_point():
             return {"vec": vec(out, bits)}
 
         with_predicate("ivp_addexp" + sfx, bits, addexp)
+
+        def addexpm(c, bits=bits, f=f):
+            # What is added sits in b's mantissa: fp32 sign 22, exponent 21..14; fp16 sign 9, exponent 8..4.
+            at_sign, at_exponent = (22, 14) if bits == 32 else (9, 4)
+            out = []
+            for a, b in zip(lanes(c.old, bits), lanes(c.vecs[0], bits)):
+                sa, ea, ma = f.split(a)
+                exponent = (ea + (b >> at_exponent) % (f.top + 1) - f.bias) % (f.top + 1)
+                out.append((sa ^ (b >> at_sign) % 2) << (f.e + f.m) | exponent << f.m | ma)
+            return {"vec": vec(out, bits)}
+
+        if bits == 16:
+            with_predicate("ivp_addexpm" + sfx, bits, addexpm)
+        else:
+            define("ivp_addexpm" + sfx, addexpm)
         for name in ("oeq", "olt", "ole", "ueq", "ult", "ule", "un", "uneq", "uleq", "ultq"):
             def compare(c, pred=None, name=name, bits=bits, f=f):
                 on = [True] * (512 // bits) if pred is None else truth(pred, 512 // bits)

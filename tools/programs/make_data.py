@@ -119,8 +119,12 @@ def q7_libraries():
     sums = np.clip(lanes.sum(axis=1), -32768, 32767).astype(np.int16)
     r = (rng.uniform(0.1, 10, (128, 32)) * rng.choice([-1, 1], (128, 32))).astype(np.float32)
     best = np.stack([x.max(axis=1), x.argmax(axis=1)], axis=1).astype(np.int16)
+    weights = np.tile([1, -2, 3, 5], 32)
+    total = np.clip(x[:, :32].astype(np.int64).sum(axis=1), -32768, 32767)
+    weighted = (total * weights + 7).astype(np.int16)  # low 16 bits
     save(
         "q7-libraries",
+        weighted=weighted.reshape(128, 1),
         x=x,
         sums=sums.reshape(128, 1),
         y=x[:, 31::-1],

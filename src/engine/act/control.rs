@@ -13,6 +13,14 @@ pub(super) fn activation_table_load(env: &Env<'_>) -> Result<Prepared> {
     let set = env.inst.get(f::ctrl_no::TABLE_SET) as u32;
     let cost = CostQuery::new(CostRow::TableLoad, 0, Operands::new());
     let work = Work::new([], cost, move |lane| {
+        let sets = &lane.state.act.sets;
+        if !sets.is_empty() && !sets.contains_key(&set) {
+            return Err(Error::new(
+                crate::ErrorClass::ProgramError,
+                format!("table set {set} is loaded, the program brings no such set"),
+            )
+            .help("declare it with `.act_tables`"));
+        }
         lane.state.act.resident = Some(set);
         Outcome::none()
     });

@@ -6,7 +6,7 @@
 //! (wiki: uarch/activation-transcendental-tables; wiki-cc: activation/pwp-model)
 
 use crate::engine::Lane;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::numeric::ActFunc;
 use crate::numeric::activation::affine;
 
@@ -31,6 +31,15 @@ impl Function {
     pub fn apply(self, lane: &Lane<'_>, values: &mut [f32], alpha: f32) -> Result<()> {
         let act = &lane.state.act;
         let tables = act.resident.and_then(|n| act.sets.get(&n));
+        if tables.is_none()
+            && !act.sets.is_empty()
+            && !self.closed.is_some_and(|f| f.is_hardwired())
+        {
+            return Err(Error::undefined(
+                "activation_table",
+                format!("function {} before any ACTIVATION_TABLE_LOAD", self.number),
+            ));
+        }
         match (self.closed, tables) {
             (Some(f), _) if f.is_hardwired() => f.evaluate_in_place(values, alpha),
             (_, Some(tables)) => {

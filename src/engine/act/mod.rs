@@ -49,8 +49,8 @@ pub struct ActState {
 impl ActState {
     /// Gives the engine the table sets of a program, by number. ACTIVATION_TABLE_LOAD then makes
     /// one of them resident.
-    pub fn install_table_sets(&mut self, sets: BTreeMap<u32, TableSet>) {
-        self.sets = Arc::new(sets);
+    pub fn install_table_sets(&mut self, sets: Arc<BTreeMap<u32, TableSet>>) {
+        self.sets = sets;
     }
 
     /// Running values; makes room for `channels` of them.

@@ -238,6 +238,7 @@ pub const OPS: &[Op] = &[
     Op::new(op::POOL_BUFFER_LOAD, "POOL_BUFFER_LOAD", pool_buffer::pool_buffer_load),
     Op::new(op::GATHER, "GATHER", pool_buffer::gather),
     Op::new(op::DVE_READ_INDICES, "DVE_READ_INDICES", accumulator::dve_read_indices),
+    Op::new(op::ENGINE_NOP, "ENGINE_NOP", pool_state::engine_nop),
     Op::missing(
         op::REG_LOAD,
         "REG_LOAD",

@@ -42,3 +42,9 @@ pub(super) fn load_pool_argument(env: &Env<'_>) -> Result<Prepared> {
         Outcome::none()
     })
 }
+
+/// ENGINE_NOP 0x9F: does nothing, but goes through the data path in order, so that its updates come
+/// after those of the instructions before it (wiki: firmware/seq/dispatch-hub).
+pub(super) fn engine_nop(env: &Env<'_>) -> Result<Prepared> {
+    Plan::new(env).work(CostRow::StateLoad, 1, |_| Outcome::none())
+}

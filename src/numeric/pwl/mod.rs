@@ -5,6 +5,7 @@
 //! activation/bkt-ctrl-blob; wiki: uarch/activation-transcendental-tables). Evaluation follows the
 //! vendor's numeric model step by step, with its mixture of single and double precision.
 
+pub mod generate;
 mod load;
 
 use crate::error::{Error, Result};

@@ -89,18 +89,26 @@ impl Assembler<'_> {
             }
             "q7" => {
                 cursor.expect("(")?;
-                let token = cursor.string("an assembly file of the Q7 cores in quotes")?;
+                let mut files = Vec::new();
+                loop {
+                    let token =
+                        cursor.string("a source, object or library of the Q7 cores in quotes")?;
+                    let path = self.path(token)?;
+                    let bytes = self.read(&path, limits::SOURCE_BYTES, token.span)?;
+                    files.push((path.to_string_lossy().into_owned(), bytes));
+                    if !cursor.is(",") {
+                        break;
+                    }
+                    cursor.expect(",")?;
+                }
+                let token = cursor.previous();
                 cursor.expect(")")?;
-                let path = self.path(token)?;
-                let source = self.read(&path, limits::SOURCE_BYTES, token.span)?;
-                let source = String::from_utf8(source)
-                    .map_err(|_| SyntaxError::new(token.span, "not UTF-8 text"))?;
-                let generation = self.generation(token.span)?;
-                let mut image = crate::q7::library::stage(&path.to_string_lossy(), &source, generation)
-                    .map_err(|e| SyntaxError::new(token.span, e.message))?;
+                let generation = self.generation(start)?;
+                let mut image = crate::q7::library::stage_files(&files, generation)
+                    .map_err(|e| SyntaxError::new(token, e.message))?;
                 if image.len() as u64 > tensor.bytes() {
                     let message = format!("the staged image has {} bytes, the tensor {}", image.len(), tensor.bytes());
-                    return Err(SyntaxError::new(token.span, message));
+                    return Err(SyntaxError::new(token, message));
                 }
                 image.resize(tensor.bytes() as usize, 0);
                 self.charge(tensor.bytes(), start)?;

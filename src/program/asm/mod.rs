@@ -9,6 +9,7 @@ mod data;
 mod decl;
 mod dma;
 mod names;
+mod tables;
 mod tensor;
 
 use std::collections::{BTreeMap, HashMap};
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::diag::{Diagnostic, SourceMap, to_error};
-use super::files::read_limited;
+use super::files::{confined, confined_name, read_limited};
 use super::limits;
 use super::model::Program;
 use crate::error::{Error, ErrorClass, Result};
@@ -35,6 +36,21 @@ pub trait Files {
     /// # Errors
     /// Why it cannot be read.
     fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, String>;
+
+    /// The bytes of file `name` of `folder`, which must not lead out of the folder; `None` if
+    /// there is no such file.
+    ///
+    /// # Errors
+    /// It leads out, or it cannot be read.
+    fn read_inside(
+        &self,
+        folder: &Path,
+        name: &str,
+        limit: u64,
+    ) -> Result<Option<Vec<u8>>, String> {
+        confined_name(name)?;
+        Ok(self.read(&folder.join(name), limit).ok())
+    }
 }
 
 /// The file system.
@@ -43,6 +59,19 @@ pub struct Disk;
 impl Files for Disk {
     fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, String> {
         read_limited(path, limit).map_err(|e| e.message)
+    }
+
+    fn read_inside(
+        &self,
+        folder: &Path,
+        name: &str,
+        limit: u64,
+    ) -> Result<Option<Vec<u8>>, String> {
+        let path = confined(folder, name)?;
+        if !path.exists() {
+            return Ok(None);
+        }
+        self.read(&path, limit).map(Some)
     }
 }
 
@@ -85,7 +114,9 @@ pub fn assemble(path: &Path, text: &str, files: &dyn Files) -> Result<Program> {
         return Err(to_error(&assembler.sources, &assembler.diagnostics, assembler.more));
     }
     assembler.program.sources = assembler.sources.names();
-    Ok(assembler.program)
+    let mut program = assembler.program;
+    program.attach_files(path.parent().unwrap_or(Path::new("")), files)?;
+    Ok(program)
 }
 
 /// Assembly cannot go on.
@@ -473,6 +504,7 @@ impl<'f> Assembler<'f> {
             "check" => self.check(cursor),
             "allow_race" => self.allow_race(cursor),
             "meta" => self.meta(cursor),
+            "act_tables" => self.act_tables(cursor),
             "include" => self.include(cursor, span),
             "word64" => {
                 self.layout(name.span)?;
@@ -609,6 +641,7 @@ const DIRECTIVES: &[&str] = &[
     "check",
     "allow_race",
     "meta",
+    "act_tables",
     "include",
     "word64",
     "word8",

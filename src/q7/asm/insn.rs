@@ -146,11 +146,12 @@ fn parse_operand(text: &str) -> Result<Operand> {
 
 /// How an expression operand gets its value.
 pub trait Resolve {
-    /// Value of `expr`, or `None` while symbols are not placed yet.
+    /// Value of `expr`, or `None` while symbols are not placed yet or if a linker is to fill it in;
+    /// `relative` tells that the operand is a target in the instruction stream.
     ///
     /// # Errors
-    /// `ProgramError` for an undefined symbol.
-    fn value(&self, expr: &Expr, half: Half) -> Result<Option<i64>>;
+    /// `ProgramError` for an undefined symbol, or an address where only a number fits.
+    fn value(&self, expr: &Expr, half: Half, relative: bool) -> Result<Option<i64>>;
 }
 
 /// Chooses the encoding of an instruction at `pc`.
@@ -377,7 +378,7 @@ fn select_whole(
 }
 
 /// `rsr.sar` is `rsr` with the register in the mnemonic.
-fn split_special(mnemonic: &str) -> (&str, Option<i64>) {
+pub(super) fn split_special(mnemonic: &str) -> (&str, Option<i64>) {
     let Some((base, name)) = mnemonic.split_once('.') else { return (mnemonic, None) };
     let number = match base {
         "rsr" | "wsr" | "xsr" => special::special_number(name),
@@ -454,9 +455,9 @@ fn value_of(
                 };
                 return number.map(i64::from).ok_or_else(|| bad(format!("no register `{name}`")));
             }
-            match resolve.value(expr, *half)? {
+            match resolve.value(expr, *half, field.is_target())? {
                 Some(value) => value,
-                // Not placed yet: any value that the field can hold stands in.
+                // Not known yet: any value that the field can hold stands in.
                 None => return Ok(field.decode(0, pc)),
             }
         }

@@ -13,14 +13,34 @@ pub const SCRATCH_BASE: u32 = 0x0300_0000;
 /// Alignment of the segments in shipped files. (wiki: runtime/prelinker-ucpl)
 pub const SEGMENT_ALIGN: u32 = 0x80;
 
-/// Relocation types of a library. (wiki: runtime/prelinker-ucpl)
+/// Relocation types of objects and libraries, the standard ones of the architecture.
+/// (wiki: runtime/prelinker-ucpl)
 pub mod reloc {
-    /// Data word: the stored address moves with its segment.
+    /// Data word of an object: symbol plus addend plus the word itself.
+    pub const ABSOLUTE: u32 = 1;
+    /// Data word of an image: the stored address moves with its segment.
     pub const WORD: u32 = 5;
-    /// Low half into the operand of slot 0.
+    /// Operand of slot 0: a target, or the low half for `const16`. The other slots follow.
     pub const LOW: u32 = 20;
-    /// High half into the operand of slot 0.
+    /// High half into the operand of slot 0. The other slots follow.
     pub const HIGH: u32 = 35;
+    /// The last of them.
+    pub const LAST: u32 = 49;
+
+    /// The usual name of a type.
+    pub fn name(kind: u32) -> String {
+        match kind {
+            0 => "R_XTENSA_NONE".to_owned(),
+            ABSOLUTE => "R_XTENSA_32".to_owned(),
+            WORD => "R_XTENSA_RELATIVE".to_owned(),
+            11 => "R_XTENSA_ASM_EXPAND".to_owned(),
+            12 => "R_XTENSA_ASM_SIMPLIFY".to_owned(),
+            17..=19 => format!("R_XTENSA_DIFF{}", 8 << (kind - 17)),
+            LOW..HIGH => format!("R_XTENSA_SLOT{}_OP", kind - LOW),
+            HIGH..=LAST => format!("R_XTENSA_SLOT{}_ALT", kind - HIGH),
+            other => format!("R_XTENSA_{other}"),
+        }
+    }
 }
 
 fn bad(text: impl Into<String>) -> Error {
@@ -109,8 +129,8 @@ fn relocations(sections: &[Section]) -> Vec<[u32; 3]> {
             out.push(match r.kind {
                 // The word itself holds the address; the addend is on top of it.
                 RelocKind::Word => [site, reloc::WORD, 0],
-                RelocKind::High => [site, reloc::HIGH, r.target],
-                RelocKind::Low => [site, reloc::LOW, r.target],
+                RelocKind::High => [site, reloc::HIGH + u32::from(r.slot), r.target],
+                RelocKind::Low => [site, reloc::LOW + u32::from(r.slot), r.target],
             });
         }
     }
@@ -205,18 +225,20 @@ fn write(
         headers.push([name, kind, flags, section.address, at, size, 0, 0, section.align.max(1), 0]);
     }
     let mut symbols = vec![0; 16];
-    for (name, &address) in &assembly.symbols {
+    let is_global = |name: &String| assembly.globals.iter().any(|g| g == name);
+    let (globals, locals): (Vec<_>, Vec<_>) =
+        assembly.symbols.iter().partition(|(name, _)| is_global(name));
+    // ELF wants the local ones first.
+    for (name, &address) in locals.iter().chain(&globals).copied() {
         let owner = assembly
             .sections
             .iter()
             .position(|s| address >= s.address && (address - s.address) as usize <= s.bytes.len());
-        let global = assembly.globals.iter().any(|g| g == name);
         // Symbols outside all sections are absolute.
         let index = owner.map_or(0xfff1, |at| at as u32 + 1);
-        let info = if global { 1 << 4 } else { 0 };
+        let info = if is_global(name) { 1 << 4 } else { 0 };
         words(&mut symbols, &[strings.add(name), address, 0, info | index << 16]);
     }
-    // Global symbols would have to come last; all are listed as local but the marked ones.
     let symtab = align(&mut out, 4);
     out.extend_from_slice(&symbols);
     let strtab = out.len() as u32;
@@ -233,7 +255,7 @@ fn write(
         symtab,
         symbols.len() as u32,
         link,
-        1,
+        locals.len() as u32 + 1,
         4,
         16,
     ]);

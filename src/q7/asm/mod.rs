@@ -2,10 +2,11 @@
 //!
 //! [`assemble`] makes an [`Assembly`]: sections with bytes, symbols, relocations, and a listing.
 //! [`link`] turns that into a library image (ELF32 Xtensa) or a flat image; [`disasm`] goes back.
+//! [`assemble_object`] makes a relocatable [`object::Object`] instead, [`merge`] links several.
 //!
 //! Directives: `.text .data .bss .section .align .balign .word .long .short .half .byte .ascii
-//! .asciz .string .space .zero .global .globl .equ .set .literal .kernel`, and the ignored
-//! `.local .type .size .literal_position .file .ident`. `.kernel opcode, spec, function` adds a row
+//! .asciz .string .space .zero .global .globl .weak .equ .set .literal .kernel`, and the ignored
+//! `.local .type .size .literal_position .file .ident .extern`. `.kernel opcode, spec, function` adds a row
 //! to `kernel_info_table`. `movi` with a value that its field cannot hold becomes a `const16` pair.
 //! Comments start with `#`, `//` or `/* */`.
 
@@ -13,6 +14,9 @@ pub mod disasm;
 pub mod expr;
 pub mod insn;
 pub mod link;
+pub mod merge;
+pub mod object;
+mod scope;
 mod source;
 
 use std::collections::BTreeMap;
@@ -22,6 +26,9 @@ use crate::q7::codec::Options as CodecOptions;
 
 use expr::{Expr, Half};
 use insn::{InsnText, OpText, Operand, Resolve};
+use link::reloc;
+use object::{Binding, Object, ObjectReloc, ObjectSection, Place, Symbol};
+use scope::{Base, Scope};
 use source::{Data, Item, Statement};
 
 /// Name of the section that holds the dispatch rows. (wiki: firmware/pool/external-lib-loader)
@@ -77,6 +84,8 @@ pub struct Reloc {
     pub offset: u32,
     /// How to fill it.
     pub kind: RelocKind,
+    /// Slot of the instruction that holds the operand; 0 for words and scalar instructions.
+    pub slot: u8,
     /// Address it stands for, as linked.
     pub target: u32,
 }
@@ -131,18 +140,18 @@ impl Assembly {
     pub fn section(&self, name: &str) -> Option<&Section> {
         self.sections.iter().find(|section| section.name == name)
     }
+}
 
-    /// The listing as text: address, bytes in memory order, instruction. Private codes are marked
-    /// with `*`.
-    pub fn listing_text(&self) -> String {
-        let mut out = String::new();
-        for line in &self.listing {
-            let hex: String = line.bytes.iter().map(|b| format!("{b:02x}")).collect();
-            let mark = if line.private { '*' } else { ' ' };
-            out.push_str(&format!("{:08x} {mark}{hex:<33} {}\n", line.address, line.text));
-        }
-        out
+/// A listing as text: address, bytes in memory order, instruction. Private codes are marked with
+/// `*`.
+pub fn listing_text(listing: &[Line]) -> String {
+    let mut out = String::new();
+    for line in listing {
+        let hex: String = line.bytes.iter().map(|b| format!("{b:02x}")).collect();
+        let mark = if line.private { '*' } else { ' ' };
+        out.push_str(&format!("{:08x} {mark}{hex:<33} {}\n", line.address, line.text));
     }
+    out
 }
 
 /// Assembles `text`; `file` names it in errors.
@@ -154,6 +163,30 @@ pub fn assemble(file: &str, text: &str, options: &Options) -> Result<Assembly> {
     Assembler::new(options, file).run(&statements)
 }
 
+/// Assembles `text` into a relocatable object; the listing's addresses count from each section's
+/// start. Symbols that the file does not define are left to the linker.
+///
+/// # Errors
+/// As [`assemble`].
+pub fn assemble_object(file: &str, text: &str, codec: CodecOptions) -> Result<(Object, Vec<Line>)> {
+    let statements = source::parse(file, text)?;
+    let options = Options { codec, text_base: 0, data_base: 0 };
+    let mut assembler = Assembler::new(&options, file);
+    assembler.relocatable = true;
+    assembler.passes(&statements)?;
+    assembler.object()
+}
+
+/// A relocation of a section under construction.
+struct DraftReloc {
+    offset: u32,
+    /// ELF type.
+    kind: u32,
+    base: Base,
+    /// Address in an image, addend in an object.
+    value: i64,
+}
+
 struct Draft {
     name: String,
     segment: Segment,
@@ -161,7 +194,7 @@ struct Draft {
     size: u32,
     address: u32,
     bytes: Vec<u8>,
-    relocs: Vec<Reloc>,
+    relocs: Vec<DraftReloc>,
 }
 
 struct Assembler<'a> {
@@ -172,64 +205,12 @@ struct Assembler<'a> {
     labels: BTreeMap<String, (usize, u32)>,
     constants: BTreeMap<String, Expr>,
     globals: Vec<String>,
+    weak: Vec<String>,
     listing: Vec<Line>,
     /// Addresses are known (second pass).
     placed: bool,
-}
-
-/// Symbols as seen from one statement.
-struct Scope<'a> {
-    assembler: &'a Assembler<'a>,
-    here: u32,
-    statement: usize,
-}
-
-impl Resolve for Scope<'_> {
-    fn value(&self, expr: &Expr, half: Half) -> Result<Option<i64>> {
-        Ok(self.full(expr, 0)?.map(|(value, _)| half.of(value)))
-    }
-}
-
-impl Scope<'_> {
-    /// Value and how many section addresses it contains (1 means it moves with its segment).
-    fn full(&self, expr: &Expr, depth: u32) -> Result<Option<(i64, i32)>> {
-        let asm = self.assembler;
-        let (mut total, mut moving) = (expr.constant, 0);
-        for (name, positive) in &expr.symbols {
-            let (value, moves) = if name == "." {
-                if !asm.placed {
-                    return Ok(None);
-                }
-                (i64::from(self.here), 1)
-            } else if let Some(constant) = asm.constants.get(name) {
-                if depth > 16 {
-                    return Err(program(format!("`{name}` is defined by itself")));
-                }
-                match self.full(constant, depth + 1)? {
-                    Some(value) => value,
-                    None => return Ok(None),
-                }
-            } else {
-                let key = source::local_key(name, self.statement);
-                let label = match &key {
-                    Some((digits, forward)) => asm.local_label(digits, *forward, self.statement),
-                    None => asm.labels.get(name).copied(),
-                };
-                match label {
-                    Some((section, offset)) if asm.placed => {
-                        (i64::from(asm.sections[section].address.wrapping_add(offset)), 1)
-                    }
-                    Some(_) => return Ok(None),
-                    None if !asm.placed => return Ok(None),
-                    None => return Err(program(format!("undefined symbol `{name}`"))),
-                }
-            };
-            let sign = if *positive { 1 } else { -1 };
-            total = total.wrapping_add(value.wrapping_mul(sign));
-            moving += moves * sign as i32;
-        }
-        Ok(Some((total, moving)))
-    }
+    /// Sections stay apart and unknown symbols are left to the linker.
+    relocatable: bool,
 }
 
 fn program(text: impl Into<String>) -> Error {
@@ -245,8 +226,10 @@ impl<'a> Assembler<'a> {
             labels: BTreeMap::new(),
             constants: BTreeMap::new(),
             globals: Vec::new(),
+            weak: Vec::new(),
             listing: Vec::new(),
             placed: false,
+            relocatable: false,
         };
         for name in [".literal", ".text", ".rodata", ".data", KERNEL_TABLE, ".bss"] {
             out.section(name);
@@ -289,14 +272,18 @@ impl<'a> Assembler<'a> {
     }
 
     fn run(mut self, statements: &[Statement]) -> Result<Assembly> {
+        self.passes(statements)?;
+        self.finish()
+    }
+
+    fn passes(&mut self, statements: &[Statement]) -> Result<()> {
         self.pass(statements)?;
         self.place()?;
         self.placed = true;
         for section in &mut self.sections {
             section.size = 0;
         }
-        self.pass(statements)?;
-        self.finish()
+        self.pass(statements)
     }
 
     fn pass(&mut self, statements: &[Statement]) -> Result<()> {
@@ -337,6 +324,11 @@ impl<'a> Assembler<'a> {
             Item::Global(name) => {
                 if !self.placed {
                     self.globals.push(name.clone());
+                }
+            }
+            Item::Weak(name) => {
+                if !self.placed {
+                    self.weak.push(name.clone());
                 }
             }
             Item::Set(name, value) => {
@@ -398,20 +390,22 @@ impl<'a> Assembler<'a> {
                     for value in values {
                         let scope = Scope {
                             assembler: self,
+                            section,
                             here: address.wrapping_add(bytes.len() as u32),
                             statement: at,
                         };
-                        let (value, moving) =
+                        let sum =
                             scope.full(value, 0)?.ok_or_else(|| program("value not known"))?;
-                        if moving != 0 && (moving != 1 || *width != 4) {
-                            return Err(program("this mixture of addresses cannot be relocated"));
-                        }
-                        if moving == 1 {
-                            relocs.push(Reloc {
-                                offset: offset + bytes.len() as u32,
-                                kind: RelocKind::Word,
-                                target: value as u32,
-                            });
+                        let mut value = sum.value;
+                        if let Some(base) = sum.base()? {
+                            if *width != 4 {
+                                return Err(program("an address needs a 32-bit word"));
+                            }
+                            let offset = offset + bytes.len() as u32;
+                            relocs.push(DraftReloc { offset, kind: reloc::ABSOLUTE, base, value });
+                            if self.relocatable {
+                                value = 0;
+                            }
                         }
                         let bits = *width as u32 * 8;
                         if bits < 64 && !(-(1i64 << (bits - 1))..1i64 << bits).contains(&value) {
@@ -451,26 +445,18 @@ impl<'a> Assembler<'a> {
         if self.sections[section].segment != Segment::Text {
             return Err(program("instructions belong in a text section"));
         }
-        for (text, reloc) in self.expand(at, insn)? {
+        for text in self.expand(insn)? {
             let draft = &self.sections[section];
             let offset = draft.size;
             let address = draft.address.wrapping_add(offset);
-            let scope = Scope { assembler: self, here: address, statement: at };
+            let scope = Scope { assembler: self, section, here: address, statement: at };
             let bundle = insn::select(&text, address, &scope, self.options.codec)?;
             if self.placed {
-                let target = match &reloc {
-                    Some((kind, expr)) => scope
-                        .full(expr, 0)?
-                        .filter(|(_, moving)| *moving == 1)
-                        .map(|(value, _)| (*kind, value as u32)),
-                    None => None,
-                };
+                let relocs = scope.relocations(&text, &bundle, offset)?;
                 let bytes = bundle.encode(address)?;
                 let draft = &mut self.sections[section];
                 draft.bytes.extend_from_slice(&bytes);
-                if let Some((kind, target)) = target {
-                    draft.relocs.push(Reloc { offset, kind, target });
-                }
+                draft.relocs.extend(relocs);
                 self.listing.push(Line {
                     address,
                     bytes: bytes.to_vec(),
@@ -485,12 +471,7 @@ impl<'a> Assembler<'a> {
     }
 
     /// Pseudo-instructions: `mov`, and `movi` of wide values or addresses.
-    #[allow(clippy::type_complexity)]
-    fn expand(
-        &self,
-        at: usize,
-        insn: &InsnText,
-    ) -> Result<Vec<(InsnText, Option<(RelocKind, Expr)>)>> {
+    fn expand(&self, insn: &InsnText) -> Result<Vec<InsnText>> {
         let single = |mnemonic: &str, operands: Vec<Operand>| InsnText {
             format: None,
             braces: false,
@@ -501,39 +482,24 @@ impl<'a> Assembler<'a> {
         {
             match (op.mnemonic.as_str(), op.operands.as_slice()) {
                 ("mov", [to, from]) => {
-                    let operands = vec![to.clone(), from.clone(), from.clone()];
-                    return Ok(vec![(single("or", operands), None)]);
+                    return Ok(vec![single("or", vec![to.clone(), from.clone(), from.clone()])]);
                 }
                 ("movi", [to, Operand::Expr(value, Half::Whole)]) => {
                     // Only values that are constant in both passes may take the short form.
                     let constant = self.constant(value, 0);
-                    let short = constant.is_some_and(|v| (-2048..2048).contains(&v));
-                    if !short && op.operands.len() == 2 {
+                    if !constant.is_some_and(|v| (-2048..2048).contains(&v)) {
                         if constant.is_some_and(|v| !(-(1i64 << 31)..1i64 << 32).contains(&v)) {
                             return Err(program("movi: the value does not fit 32 bits"));
                         }
                         let half = |half| vec![to.clone(), Operand::Expr(value.clone(), half)];
-                        return Ok(vec![
-                            (
-                                single("const16", half(Half::High)),
-                                Some((RelocKind::High, value.clone())),
-                            ),
-                            (
-                                single("const16", half(Half::Low)),
-                                Some((RelocKind::Low, value.clone())),
-                            ),
-                        ]);
+                        let halves = [Half::High, Half::Low];
+                        return Ok(halves.map(|h| single("const16", half(h))).to_vec());
                     }
-                }
-                ("const16", [_, Operand::Expr(value, half)]) if *half != Half::Whole => {
-                    let kind = if *half == Half::High { RelocKind::High } else { RelocKind::Low };
-                    return Ok(vec![(insn.clone(), Some((kind, value.clone())))]);
                 }
                 _ => {}
             }
         }
-        let _ = at;
-        Ok(vec![(insn.clone(), None)])
+        Ok(vec![insn.clone()])
     }
 
     /// Value of an expression of numbers and `.set` constants.
@@ -548,6 +514,9 @@ impl<'a> Assembler<'a> {
     }
 
     fn place(&mut self) -> Result<()> {
+        if self.relocatable {
+            return Ok(());
+        }
         let mut order: Vec<usize> = (0..self.sections.len()).collect();
         // .literal stays in front of .text: `l32r` only reaches backwards.
         order.sort_by_key(|&i| (self.sections[i].segment, i));
@@ -590,16 +559,101 @@ impl<'a> Assembler<'a> {
                 address: s.address,
                 align: s.align,
                 bytes: s.bytes,
-                relocs: s.relocs,
+                relocs: s
+                    .relocs
+                    .iter()
+                    .filter_map(|r| Reloc::of_type(r.offset, r.kind, r.value as u32))
+                    .collect(),
             })
             .collect();
         sections.sort_by_key(|s| (s.segment, s.address));
         Ok(Assembly { sections, symbols, globals: self.globals, listing: self.listing })
     }
+
+    /// The relocatable object: one symbol per section first, then the names.
+    fn object(self) -> Result<(Object, Vec<Line>)> {
+        let mut symbols: Vec<Symbol> = (0..self.sections.len()).map(Symbol::section).collect();
+        let mut known: BTreeMap<String, usize> = BTreeMap::new();
+        let binding = |name: &String| {
+            if self.weak.contains(name) {
+                Binding::Weak
+            } else if self.globals.contains(name) {
+                Binding::Global
+            } else {
+                Binding::Local
+            }
+        };
+        let labels = self.labels.iter().map(|(name, &(s, at))| (name, Place::Section(s), at));
+        let aliases = self.globals.iter().chain(&self.weak).filter_map(|name| {
+            let sum = self.alias(self.constants.get(name)?);
+            sum.map(|(place, value)| (name, place, value))
+        });
+        for (name, place, value) in labels.chain(aliases) {
+            // Numbered labels and the usual compiler-made local names stay inside.
+            let binding = binding(name);
+            if name.contains('\u{1}') || name.starts_with(".L") && binding == Binding::Local {
+                continue;
+            }
+            known.insert(name.clone(), symbols.len());
+            symbols.push(Symbol { name: name.clone(), place, value, size: 0, binding });
+        }
+        let mut sections = Vec::new();
+        for draft in &self.sections {
+            let mut relocs = Vec::new();
+            for r in &draft.relocs {
+                let symbol = match &r.base {
+                    Base::Section(at) | Base::Segment(at) => *at,
+                    Base::Symbol(name) => *known.entry(name.clone()).or_insert_with(|| {
+                        symbols.push(Symbol::undefined(name, self.weak.contains(name)));
+                        symbols.len() - 1
+                    }),
+                };
+                relocs.push(ObjectReloc {
+                    offset: r.offset,
+                    kind: r.kind,
+                    symbol,
+                    addend: r.value as i32,
+                });
+            }
+            sections.push(ObjectSection {
+                name: draft.name.clone(),
+                segment: draft.segment,
+                align: draft.align,
+                size: draft.size,
+                bytes: if draft.segment == Segment::Bss { Vec::new() } else { draft.bytes.clone() },
+                relocs,
+            });
+        }
+        Ok((Object { name: self.file.to_owned(), sections, symbols }, self.listing))
+    }
+
+    /// Place and value of a `.set` symbol that the linker is to see.
+    fn alias(&self, value: &Expr) -> Option<(Place, u32)> {
+        let scope = Scope { assembler: self, section: 0, here: 0, statement: usize::MAX };
+        let sum = scope.full(value, 0).ok()??;
+        match sum.base().ok()? {
+            None => Some((Place::Absolute, sum.value as u32)),
+            Some(Base::Section(at)) => Some((Place::Section(at), sum.value as u32)),
+            Some(_) => None,
+        }
+    }
+}
+
+impl Reloc {
+    /// The relocation of an image for an ELF type of [`reloc`], if it is of the absolute ones.
+    pub(crate) fn of_type(offset: u32, kind: u32, target: u32) -> Option<Reloc> {
+        let (kind, slot) = match kind {
+            reloc::ABSOLUTE => (RelocKind::Word, 0),
+            reloc::LOW..reloc::HIGH => (RelocKind::Low, kind - reloc::LOW),
+            reloc::HIGH..=reloc::LAST => (RelocKind::High, kind - reloc::HIGH),
+            _ => return None,
+        };
+        Some(Reloc { offset, kind, slot: slot as u8, target })
+    }
 }
 
 /// Padding; code is padded with `nop.n` and `nop` so that falling into it does no harm.
-fn pad_bytes(bytes: &mut Vec<u8>, mut pad: u32, code: bool) {
+pub(crate) fn pad_bytes(bytes: &mut Vec<u8>, mut pad: u32, code: bool) {
     if code && pad != 1 {
         if pad % 2 == 1 {
             bytes.extend_from_slice(&[0xf0, 0x20, 0x00]);
@@ -620,7 +674,7 @@ fn pad_bytes(bytes: &mut Vec<u8>, mut pad: u32, code: bool) {
 pub fn assemble_one(text: &str, pc: u32, options: CodecOptions) -> Result<Vec<u8>> {
     struct NoSymbols(u32);
     impl Resolve for NoSymbols {
-        fn value(&self, expr: &Expr, half: Half) -> Result<Option<i64>> {
+        fn value(&self, expr: &Expr, half: Half, _relative: bool) -> Result<Option<i64>> {
             let mut total = expr.constant;
             for (name, positive) in &expr.symbols {
                 if name != "." {

@@ -22,6 +22,7 @@ pub(super) enum Item {
     Label(String),
     Section(String),
     Global(String),
+    Weak(String),
     Set(String, Expr),
     Align(u32),
     Data(Data),
@@ -171,6 +172,7 @@ fn directive(name: &str, rest: &str) -> Result<Option<Item>> {
             Item::Section(dotted.unwrap_or(section).to_owned())
         }
         ".global" | ".globl" => Item::Global(rest.to_owned()),
+        ".weak" => Item::Weak(rest.to_owned()),
         ".set" | ".equ" => {
             let (symbol, value) =
                 rest.split_once(',').ok_or_else(|| bad("`.set` needs a name and a value"))?;
@@ -216,7 +218,9 @@ fn directive(name: &str, rest: &str) -> Result<Option<Item>> {
             }
             Item::Kernel(opcode, small(&Expr::parse(spec)?, 255)? as u8, Expr::parse(function)?)
         }
-        ".local" | ".type" | ".size" | ".literal_position" | ".file" | ".ident" => return Ok(None),
+        ".local" | ".type" | ".size" | ".literal_position" | ".file" | ".ident" | ".extern" => {
+            return Ok(None);
+        }
         _ => return Err(bad(format!("unknown directive `{name}`"))),
     }))
 }

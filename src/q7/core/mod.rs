@@ -256,14 +256,20 @@ impl Core {
         core
     }
 
+    /// Physical register behind `a<n>` of the current window, 0..64.
+    #[inline(always)]
+    pub fn physical(&self, n: u32) -> usize {
+        ((self.window + (n & 15)) & 63) as usize
+    }
+
     /// Value of `a<n>` in the current window.
     pub fn a(&self, n: u32) -> u32 {
-        self.ar[((self.window + (n & 15)) & 63) as usize]
+        self.ar[self.physical(n)]
     }
 
     /// Sets `a<n>` of the current window.
     pub fn set_a(&mut self, n: u32, value: u32) {
-        self.ar[((self.window + (n & 15)) & 63) as usize] = value;
+        self.ar[self.physical(n)] = value;
     }
 
     /// Cycles since reset.

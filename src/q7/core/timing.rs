@@ -37,6 +37,9 @@ pub const VECTOR: u8 = 10;
 /// Stage at which valign is read and written by loads.
 pub const ALIGN: u8 = 9;
 
+/// Stage at which accumulators are written, and read by what accumulates into them.
+pub const ACCUMULATOR: u8 = 12;
+
 /// Parameters that the pages leave open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {

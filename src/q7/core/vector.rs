@@ -26,8 +26,8 @@ pub(super) struct Value {
     function: OpFn,
     operands: SlotOperands,
     writes: Writes,
-    /// Operand positions that take the value of an address register.
-    ar_in: SmallVec<[(u8, u8); 2]>,
+    /// Operand positions that take the value of an address or boolean register.
+    scalar_in: SmallVec<[(u8, u8, File); 2]>,
     /// Address or boolean register that takes [`OpOut::ar`].
     ar_out: Option<(u8, File)>,
 }
@@ -96,7 +96,7 @@ impl VectorBundle {
             && !w.flags
             && !w.fp_state;
         let [(slot, stage)] = *self.writes.as_slice() else { return None };
-        if !only_vec || !value.ar_in.is_empty() || self.reads.len() > 4 || slot < timing::VEC {
+        if !only_vec || !value.scalar_in.is_empty() || self.reads.len() > 4 || slot < timing::VEC {
             return None;
         }
         let mut reads = [(ALWAYS_READY, 0); 4];
@@ -143,7 +143,7 @@ pub(super) fn lower(bundle: &Bundle, _config: &CoreConfig) -> Result<VectorBundl
                     File::Ar if memory => timing::ADDRESS,
                     File::Ar => read_stage,
                     File::VAlign if !is_store(&action) => timing::ALIGN,
-                    File::WVec if field.access == Access::Modify => 12,
+                    File::WVec if field.access == Access::Modify => timing::ACCUMULATOR,
                     _ => timing::VECTOR,
                 };
                 out.reads.push((slot, stage));
@@ -153,7 +153,7 @@ pub(super) fn lower(bundle: &Bundle, _config: &CoreConfig) -> Result<VectorBundl
                     File::Ar if memory => timing::ADDRESS,
                     File::VAlign if is_store(&action) => timing::VECTOR,
                     File::VAlign => timing::ALIGN,
-                    File::WVec => 12,
+                    File::WVec => timing::ACCUMULATOR,
                     _ => write_stage,
                 };
                 out.writes.push((slot, stage));
@@ -241,7 +241,7 @@ fn value(op: &Op, def: &'static ops::OpDef, function: OpFn) -> Result<Action> {
         function,
         operands: SlotOperands::default(),
         writes: def.writes,
-        ar_in: SmallVec::new(),
+        scalar_in: SmallVec::new(),
         ar_out: None,
     };
     for (at, (operand, field)) in def.operands.iter().zip(&op.row.fields).enumerate() {
@@ -262,16 +262,16 @@ fn value(op: &Op, def: &'static ops::OpDef, function: OpFn) -> Result<Action> {
                 at, op.row.mnemonic, field.file, operand.file
             )));
         }
-        if matches!(operand.file, ops::File::Ar) {
-            if operand.access != ops::Access::W {
-                out.ar_in.push((at as u8, value as u8));
-            }
-            if operand.access != ops::Access::R {
-                out.ar_out = Some((value as u8, File::Ar));
-            }
+        let file = match operand.file {
+            ops::File::Ar => File::Ar,
+            ops::File::Br => File::Br,
+            _ => continue,
+        };
+        if operand.access != ops::Access::W {
+            out.scalar_in.push((at as u8, value as u8, file));
         }
-        if matches!(operand.file, ops::File::Br) && operand.access != ops::Access::R {
-            out.ar_out = Some((value as u8, File::Br));
+        if operand.access != ops::Access::R {
+            out.ar_out = Some((value as u8, file));
         }
     }
     Ok(Action::Value(Box::new(out)))
@@ -354,8 +354,11 @@ impl Core {
     #[inline(always)]
     fn operands(&self, value: &Value) -> SlotOperands {
         let mut operands = value.operands;
-        for &(at, register) in &value.ar_in {
-            operands.v[usize::from(at) % 6] = self.a(u32::from(register));
+        for &(at, register, file) in &value.scalar_in {
+            operands.v[usize::from(at) % 6] = match file {
+                File::Br => u32::from(self.br >> (register & 15) & 1),
+                _ => self.a(u32::from(register)),
+            };
         }
         operands
     }

@@ -6,6 +6,9 @@
 //! [`Cluster`], which places it in each core's memories and binds its kernel table ([`table`]);
 //! POOL opcodes are then looked up there and run on every core.
 
+use super::asm::{self, object};
+use crate::error::{Error, ErrorClass, Result};
+
 pub mod boot;
 pub mod cluster;
 pub mod custom;
@@ -44,18 +47,56 @@ pub(crate) fn double(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) | u64::from(word(bytes, at.saturating_add(4))) << 32
 }
 
+/// Bounds of the generation's cores.
+fn bounds(generation: crate::isa::Generation) -> Bounds {
+    if generation == crate::isa::Generation::V2 { Bounds::V2 } else { Bounds::V3 }
+}
+
 /// Assembles and prelinks the source of a library into the image that device memory holds.
 ///
 /// # Errors
 /// What the assembler and the prelinker raise.
-pub fn stage(
-    name: &str,
-    source: &str,
+pub fn stage(name: &str, source: &str, generation: crate::isa::Generation) -> Result<Vec<u8>> {
+    stage_files(&[(name.to_owned(), source.as_bytes().to_vec())], generation)
+}
+
+/// The image that device memory holds, from files by name and contents: one finished library, or
+/// sources and objects that are linked in this order.
+///
+/// # Errors
+/// What the assembler, the linker and the prelinker raise.
+pub fn stage_files(
+    files: &[(String, Vec<u8>)],
     generation: crate::isa::Generation,
-) -> crate::error::Result<Vec<u8>> {
-    let options = super::asm::Options::default();
-    let assembly = super::asm::assemble(name, source, &options)?;
-    let file = super::asm::link::library(&assembly, options.text_base, options.data_base)?;
-    let bounds = if generation == crate::isa::Generation::V2 { Bounds::V2 } else { Bounds::V3 };
+) -> Result<Vec<u8>> {
+    let bounds = bounds(generation);
+    if let [(_, bytes)] = files
+        && bytes.starts_with(b"\x7fELF")
+        && !object::is_object(bytes)
+    {
+        return Ok(prelink(bytes, &bounds)?.image);
+    }
+    let options = asm::Options::default();
+    let assembly = link_files(files, &options)?;
+    let file = asm::link::library(&assembly, options.text_base, options.data_base)?;
     Ok(prelink(&file, &bounds)?.image)
+}
+
+/// Links sources and objects by name and contents.
+///
+/// # Errors
+/// What the assembler and the linker raise.
+pub fn link_files(files: &[(String, Vec<u8>)], options: &asm::Options) -> Result<asm::Assembly> {
+    let objects = files
+        .iter()
+        .map(|(name, bytes)| {
+            if bytes.starts_with(b"\x7fELF") {
+                return object::Object::read(name, bytes);
+            }
+            let bad = |_| Error::new(ErrorClass::ProgramError, format!("{name}: not UTF-8 text"));
+            let source = std::str::from_utf8(bytes).map_err(bad)?;
+            Ok(asm::assemble_object(name, source, options.codec)?.0)
+        })
+        .collect::<Result<Vec<_>>>()?;
+    asm::merge::merge(&objects, options)
 }
