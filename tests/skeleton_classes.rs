@@ -33,11 +33,25 @@ fn source(r: &mut Random) -> String {
         ".generation v3\n.tensor x sbuf fp32[128, 8] = fill(1.0)\n.semaphore a\n.semaphore b\n.event e\n.event f\n",
     );
     let waits = [
-        "", "", "$S[a]>=1", "$S[a]>=2", "$S[b]>=1", "$S[b]==1", "$E[e]==1->0", "$E[e]==1", "$E[f]==1->0",
+        "",
+        "",
+        "$S[a]>=1",
+        "$S[a]>=2",
+        "$S[b]>=1",
+        "$S[b]==1",
+        "$E[e]==1->0",
+        "$E[e]==1",
+        "$E[f]==1->0",
     ];
     let updates = [
-        "", "$S[a]++@complete", "$S[a]++@complete", "$S[b]++@complete", "$S[a]--@complete", "$E[e]=1@complete",
-        "$E[f]=1@complete", "$E[e]=0@complete",
+        "",
+        "$S[a]++@complete",
+        "$S[a]++@complete",
+        "$S[b]++@complete",
+        "$S[a]--@complete",
+        "$E[e]=1@complete",
+        "$E[f]=1@complete",
+        "$E[e]=0@complete",
     ];
     let engines = ["ACT", "DVE", "POOL"];
     for engine in engines {
@@ -235,7 +249,9 @@ fn compare(wanted: usize, seed: u64) {
         several += usize::from(found.classes > 1);
         with_faults += usize::from(!faults.is_empty());
     }
-    println!("{compared} programs, {several} with several classes, {with_faults} with faults, {proofs} proved");
+    println!(
+        "{compared} programs, {several} with several classes, {with_faults} with faults, {proofs} proved"
+    );
     assert_eq!(compared, wanted);
     assert!(several * 5 > wanted && with_faults * 5 > wanted && proofs > 0);
 }

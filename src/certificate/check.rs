@@ -210,7 +210,8 @@ impl Net {
                 for accesses in job.transfers {
                     let start = self.node(what.clone(), &[], &mut line)?;
                     let done = self.node(what.clone(), &[], &mut line)?;
-                    let (line, reads_done, what) = ((Engine::ALL.len() + q, false), done, what.clone());
+                    let (line, reads_done, what) =
+                        ((Engine::ALL.len() + q, false), done, what.clone());
                     self.touching.push(Touching { line, start, reads_done, done, accesses, what });
                 }
                 let end = self.node(what.clone(), &[], &mut line)?;
@@ -362,7 +363,8 @@ impl Net {
                 }
                 let limit = if event { 1 } else { max };
                 if *value > limit {
-                    let text = format!("{} counts past {limit} or sets a set event", self.what[node]);
+                    let text =
+                        format!("{} counts past {limit} or sets a set event", self.what[node]);
                     return Err(refused(text));
                 }
             }
@@ -457,8 +459,8 @@ impl Net {
                         let done = |t: &Touching, access: &Access| {
                             if access.kind.writes() { t.done } else { t.reads_done }
                         };
-                        let ordered = self.reaches(done(a, x), b.start)
-                            || self.reaches(done(b, y), a.start);
+                        let ordered =
+                            self.reaches(done(a, x), b.start) || self.reaches(done(b, y), a.start);
                         if !ordered {
                             return Err(refused(format!(
                                 "{} and {} touch {} and nothing orders them",

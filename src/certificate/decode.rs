@@ -116,8 +116,14 @@ pub fn decode(program: &Program, config: &MachineConfig) -> Result<Facts> {
     let mut streams = Vec::new();
     for engine in Engine::ALL {
         let sp = engine == Engine::Sp && !program.v1_sp.words.is_empty();
-        let mut reader =
-            Reader { program, config, engine, blocks: &blocks, registers: [0; 64], steps: Vec::new() };
+        let mut reader = Reader {
+            program,
+            config,
+            engine,
+            blocks: &blocks,
+            registers: [0; 64],
+            steps: Vec::new(),
+        };
         if sp {
             reader.sp_program()?;
         } else {
@@ -504,7 +510,9 @@ impl Reader<'_> {
                     let at = addresses[usize::from(r)] + u64::from(offset);
                     self.store(&mut step, at, data.into(), 4)?;
                 }
-                SpWord::Write8Direct(at, data) => self.store(&mut step, at.into(), data.into(), 1)?,
+                SpWord::Write8Direct(at, data) => {
+                    self.store(&mut step, at.into(), data.into(), 1)?
+                }
                 SpWord::NotifyHalt(_) => next = usize::MAX,
                 SpWord::WaitCycles(_) => {}
                 SpWord::WaitEvents(base, mask) => {

@@ -166,7 +166,8 @@ struct Fnv(u128);
 impl Fnv {
     fn bytes(&mut self, bytes: &[u8]) {
         for b in bytes {
-            self.0 = (self.0 ^ u128::from(*b)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
+            self.0 =
+                (self.0 ^ u128::from(*b)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
         }
     }
 

@@ -101,7 +101,10 @@ pub fn main(args: &VerifyArgs) -> Result<ExitCode> {
     }
 }
 
-fn load(args: &VerifyArgs, path: &Path) -> Result<(Arc<crate::program::Program>, Arc<MachineConfig>)> {
+fn load(
+    args: &VerifyArgs,
+    path: &Path,
+) -> Result<(Arc<crate::program::Program>, Arc<MachineConfig>)> {
     let program = Arc::new(super::run::load(path, None)?);
     let config = match &args.config {
         Some(path) => MachineConfig::load(path)?,

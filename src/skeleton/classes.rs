@@ -149,9 +149,8 @@ fn may_depend(a: &Touch, b: &Touch) -> bool {
     let looks = |t: &Touch| matches!(t, W(c) if c.leaves().is_none());
     let sets = |t: &Touch| matches!(t, C(Change::Write(1), false));
     let set_wait = |t: &Touch| matches!(t, W(Cond::Set(false)));
-    let pair = |f: &dyn Fn(&Touch) -> bool, g: &dyn Fn(&Touch) -> bool| {
-        f(a) && g(b) || f(b) && g(a)
-    };
+    let pair =
+        |f: &dyn Fn(&Touch) -> bool, g: &dyn Fn(&Touch) -> bool| f(a) && g(b) || f(b) && g(a);
     !(looks(a) && looks(b)
         || grows(a) && grows(b)
         || pair(&grows, &lasts)
@@ -205,10 +204,7 @@ impl<'a> Search<'a> {
             let second_start = graph.start(sk, b);
             let clash = Clash { first: a, second: b, first_done, second_start };
             clashes[second_start as usize].push(clash);
-            let pairs = [
-                (first_done, second_start),
-                (graph.done(sk, b, back), graph.start(sk, a)),
-            ];
+            let pairs = [(first_done, second_start), (graph.done(sk, b, back), graph.start(sk, a))];
             for (x, y) in pairs {
                 if free(x, y) && x != y && clashing.insert((x.min(y), x.max(y))) {
                     dependents[x as usize].push(y);
@@ -420,12 +416,8 @@ impl<'a> Search<'a> {
                 break;
             }
             let values = &level.state.values;
-            let sleep: Vec<Node> = level
-                .sleep
-                .iter()
-                .copied()
-                .filter(|s| !self.dependent(values, *s, node))
-                .collect();
+            let sleep: Vec<Node> =
+                level.sleep.iter().copied().filter(|s| !self.dependent(values, *s, node)).collect();
             // with nothing else to try, the state is not needed again
             let last = level.todo.is_empty();
             let mut state = if last {

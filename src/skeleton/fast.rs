@@ -13,8 +13,8 @@ use super::Skeleton;
 use super::exec::Executor;
 use crate::error::{Error, Result};
 use crate::explore::campaign::Line;
-use crate::machine::run::INTERRUPTED;
 use crate::explore::{Kind, Schedule, Strategy, Subject, Trial};
+use crate::machine::run::INTERRUPTED;
 
 /// One schedule in so many is run on the machine as well, to compare.
 const COMPARED: u64 = 4096;

@@ -24,7 +24,9 @@ use super::{Change, Cond, Id, Skeleton};
 use crate::sync::SyncId;
 
 /// What the statement rests on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Premise {
     /// The undisturbed run is without a finding.
@@ -305,17 +307,20 @@ impl Prover<'_> {
                         }
                     }
                     Touch::Wait(Cond::Below(n)) => {
-                        let text = format!("waits for {name} to be below {n}: it may hold and fail again");
+                        let text =
+                            format!("waits for {name} to be below {n}: it may hold and fail again");
                         failures.push((premise, node, text));
                     }
                     Touch::Wait(Cond::Clear(_)) => {
-                        let text = format!("waits for {name} to be clear: it may hold and fail again");
+                        let text =
+                            format!("waits for {name} to be clear: it may hold and fail again");
                         failures.push((premise, node, text));
                     }
                     Touch::Change(Change::Write(n), _) if event && n != 0 => {
                         let chain = self.graph.chain[node as usize].0;
                         if top(uses) > 0 {
-                            let text = format!("sets {name} again before it is consumed or cleared");
+                            let text =
+                                format!("sets {name} again before it is consumed or cleared");
                             failures.push((premise, node, text));
                         }
                         let line = uses.raises[epoch].entry(chain).or_default();
@@ -530,7 +535,8 @@ impl Prover<'_> {
             for need in &uses.needs {
                 let most = self.most(clocks, uses, need, None);
                 if most < need.value {
-                    let text = format!("waits for {id} to be {}, which it cannot reach", need.value);
+                    let text =
+                        format!("waits for {id} to be {}, which it cannot reach", need.value);
                     found.push((Premise::Completes, vec![need.node], text));
                 }
                 if need.exact && most > need.value {
