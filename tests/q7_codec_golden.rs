@@ -313,16 +313,30 @@ fn run(vector: &Value) -> Result<bool, String> {
         "decode_bundle_partial" => {
             let want = s(inputs, "high_8_bytes_printed");
             let last = expect["slots"][3].as_str().unwrap();
-            let candidates: Vec<String> = match last.strip_suffix("<index>") {
-                Some(stem) => (0..16).map(|index| format!("{stem}{index}")).collect(),
-                None => vec![last.to_owned()],
+            let hex = |raw: &[u8]| raw.iter().rev().map(|b| format!("{b:02x}")).collect::<String>();
+            let whole = |text: &str| {
+                assemble_one(&format!("F0 {{ nop; nop; nop; {text} }}"), 0, Options::default())
+                    .map_err(|e| e.to_string())
             };
-            let high = |text: &String| {
-                let text = format!("F0 {{ nop; nop; nop; {text} }}");
-                let raw = assemble_one(&text, 0, Options::default()).ok()?;
-                Some(raw[8..].iter().rev().map(|b| format!("{b:02x}")).collect::<String>())
+            let found = match last.strip_suffix("<index>") {
+                None => hex(&whole(last)?[8..]) == want,
+                // The fields of this one are not known: its printed slot word, with zero operands.
+                Some(_) => {
+                    let format = FormatId::by_name("F0").unwrap();
+                    let slot = &tables().formats[usize::from(format.0)].slots[3];
+                    let mnemonic = last.split(' ').next().unwrap();
+                    let template = tables().templates.iter().find(|t| {
+                        t.mnemonic == mnemonic && t.format == "F0" && t.slot == slot.name
+                    });
+                    let word = template.ok_or("no template")?.word;
+                    let raw: [u8; 16] = whole("ivp_movfsv v0")?.try_into().unwrap();
+                    let mut bundle = u128::from_le_bytes(raw) & !slot.own;
+                    for (bit, at) in slot.scatter.iter().enumerate() {
+                        bundle |= at.map_or(0, |at| u128::from(word >> bit & 1) << at);
+                    }
+                    hex(&bundle.to_le_bytes()[8..]) == want
+                }
             };
-            let found = candidates.iter().any(|text| high(text).as_deref() == Some(want));
             check("high half", found.to_string(), "true".to_owned())
         }
         // The value model of one page stores the top bit of a register number inverted.
@@ -356,6 +370,15 @@ fn golden_encoding_vectors() {
     );
     println!("run: {ran:?}\nlisted: {listed:?}");
     assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n"));
-    // Censuses of the vendor's tool tables, and fields of an operation whose word is not printed.
-    assert!(listed.values().sum::<u32>() <= 6, "{listed:?}");
+    // 25 load and store vectors are run by `q7_core`. The others are censuses of the vendor's tool
+    // tables, and the fields of an operation whose opcode is not printed.
+    let elsewhere = [
+        "ar_post_update",
+        "lashift_512_512_6",
+        "sav_merge",
+        "sel_2nx8_align_crosscheck",
+        "vector_load_line_mask",
+    ];
+    let nowhere = listed.iter().filter(|(op, _)| !elsewhere.contains(&op.as_str()));
+    assert_eq!(nowhere.map(|(_, count)| count).sum::<u32>(), 6);
 }

@@ -74,7 +74,7 @@ fn damage(file: &mut Vec<u8>, mut random: impl FnMut() -> u32) {
                 let bytes = word.to_le_bytes();
                 file[start..end].copy_from_slice(&bytes[..end - start]);
             }
-            _ if random() % 4 == 0 => file.truncate(at),
+            _ if random().is_multiple_of(4) => file.truncate(at),
             _ => {
                 let piece = file[at..(at + 40).min(file.len())].to_vec();
                 file.splice(at..at, piece);

@@ -23,6 +23,10 @@ const STRATEGIES: [Strategy; 4] =
 /// Programs whose plain run is clean and that another schedule breaks.
 const OTHER_SCHEDULES: [&str; 1] = ["taken_away"];
 
+/// Correct programs.
+const CLEAN: [&str; 8] =
+    ["matmul", "mlp", "attention", "mamba", "v1-conv", "v1-sp", "q7-libraries", "q7-custom"];
+
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
@@ -61,7 +65,7 @@ fn text(error: &Error) -> String {
     let whole = error.to_string().replace(&format!("{}/", root().display()), "");
     let mut out = String::new();
     let mut rest = whole.as_str();
-    let marks = ["started at ", "waiting since ", ", cycle "];
+    let marks = ["started at ", "waiting since ", "looping since ", ", cycle "];
     while let Some((at, mark)) =
         marks.iter().filter_map(|m| Some((rest.find(m)?, m))).min_by_key(|x| x.0)
     {
@@ -139,13 +143,13 @@ fn no_false_alarm_on_disturbed_examples() {
 fn no_false_alarm_on_a_thousand_seeds() {
     let mut all: Vec<PathBuf> =
         corpus().iter().map(|n| root().join(format!("programs/sync/{n}_fixed.tpb"))).collect();
-    for name in ["matmul", "mlp", "attention", "mamba", "v1-conv", "v1-sp"] {
+    for name in CLEAN {
         all.push(root().join("programs").join(name));
     }
     for path in all {
         let subject = subject(&path, true);
         for strategy in STRATEGIES {
-            if let Some((seed, error)) = explore(&subject, strategy, 250) {
+            if let Some((seed, error)) = explore(&subject, strategy, 1000) {
                 panic!("{}, {strategy:?} seed {seed}: {error}", path.display());
             }
         }
@@ -154,6 +158,17 @@ fn no_false_alarm_on_a_thousand_seeds() {
 
 #[test]
 fn a_finding_shrinks_and_repeats() {
+    shrinks_and_repeats(12);
+}
+
+#[test]
+#[ignore = "slow; run by tools/nightly"]
+fn a_finding_repeats_a_hundred_times() {
+    shrinks_and_repeats(100);
+}
+
+/// Every finding of the corpus shrinks to at most three delays and repeats with any threads.
+fn shrinks_and_repeats(times: usize) {
     for name in corpus() {
         let mut subject = sync_program(&name);
         let undisturbed = subject.run(Schedule::probe).unwrap();
@@ -188,7 +203,7 @@ fn a_finding_shrinks_and_repeats() {
         replay.store(&file).unwrap();
         let read = Replay::load(&file).unwrap();
         assert_eq!(read, replay);
-        for i in 0..12 {
+        for i in 0..times {
             subject.threads = [0, 1, 2, 8][i % 4];
             let again = subject.run(|| Schedule::listed(read.delays())).unwrap();
             assert_eq!(again.trace, want.trace, "{name}, {} threads", subject.threads);
@@ -346,4 +361,44 @@ fn what_has_no_effect_is_a_remark_and_no_finding() {
         "{remarks}"
     );
     assert!(remarks.contains("$S[dve_done] is 1 at the end"), "{remarks}");
+    // a wait that holds whatever happens
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("p.tpb");
+    std::fs::write(&path, ".generation v3\n.stream ACT\n  NOP $S[3]>=0\n").unwrap();
+    let (program, config) = (Arc::new(load(&path, None).unwrap()), subject.config.clone());
+    let result = machine::run(program, config, options, |_, _| Vec::new(), false).unwrap();
+    assert_eq!(result.finished.remarks, ["ACT pc 0: its wait always holds"]);
+}
+
+#[test]
+fn a_race_can_be_allowed_by_its_pair_of_instructions() {
+    let source = std::fs::read_to_string(root().join("programs/sync/missing_wait.tpb")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("p.tpb");
+    let run = |line: &str| {
+        std::fs::write(&path, source.replace(".stream DVE", &format!("{line}\n.stream DVE\nw:")))
+            .unwrap();
+        let mut subject = subject(&path, true);
+        // as text, and after the way through a container
+        let bytes = tpbemu::program::container::encode(&subject.program).unwrap();
+        let first = subject.run(|| Schedule::listed(Delays::new())).map(|t| t.error);
+        subject.program = Arc::new(tpbemu::program::container::decode(&bytes).unwrap());
+        let second = subject.run(|| Schedule::listed(Delays::new())).map(|t| t.error);
+        assert_eq!(first, second);
+        first
+    };
+    let allow = |pair: &str| run(&format!(".allow_race between {pair} \"meant\""));
+    let class = |e: &Error| e.rule.as_deref().map(str::to_string);
+    assert_eq!(run("").unwrap().as_ref().and_then(class).as_deref(), Some("race"));
+    for pair in ["\"DVE 0\" \"ACT 0\"", "\"ACT 0\" \"DVE w\""] {
+        assert_eq!(allow(pair).unwrap(), None, "{pair}");
+    }
+    // another pair is still a race; a pair that is not there is a mistake
+    assert_eq!(
+        allow("\"DVE 0\" \"DVE w\"").unwrap().as_ref().and_then(class).as_deref(),
+        Some("race")
+    );
+    for pair in ["\"DVE 1\" \"ACT 0\"", "\"DVE x\" \"ACT 0\"", "\"q load\" \"ACT 0\""] {
+        assert!(allow(pair).unwrap_err().message.contains("no instruction or block"), "{pair}");
+    }
 }

@@ -4,14 +4,19 @@ ticks computed from it equal the run's summary.
 
 usage: trace-validate.py SUMMARY.json FILE...
   SUMMARY.json  from `tpbemu run PROGRAM --summary json`
-  FILE          .json .pftrace .csv .vcd of the same run
+  FILE          .json .pftrace .csv .parquet .vcd .jsonl .html of the same run; the parts of a split
+                trace (t.000.json t.001.json ...) are added up
 
-Needs from PyPI: jsonschema (json), perfetto (pftrace), duckdb (csv), vcdvcd (vcd). A missing one is
-an error: a check that did not run must not look like one that passed.
+Needs from PyPI: jsonschema (json), perfetto (pftrace), duckdb (csv, parquet), pyarrow (parquet),
+vcdvcd (vcd). A missing one is an error: a check that did not run must not look like one that passed.
 """
+import base64
 import json
 import pathlib
+import re
+import struct
 import sys
+import zlib
 from collections import defaultdict
 
 CAUSES = ["", "semaphore", "event", "dependency", "queue", "drain", "port", "control"]
@@ -120,24 +125,112 @@ ENGINES = {"Tensor": "PE", "Scalar": "ACT", "GpSimd": "POOL", "Vector": "DVE", "
 
 def tables(path):
     import duckdb
-    db, out = duckdb.connect(), Sums()
-    table = lambda name: f"read_csv('{path}/{name}.csv', header=true, all_varchar=false)"
+    db, out, kind = duckdb.connect(), Sums(), path.suffix[1:]
+    reader = "read_csv('{}', header=true, sample_size=-1)" if kind == "csv" else "read_parquet('{}')"
+    table = lambda name: reader.format(f"{path}/{name}.*{kind}")
+    one = lambda sql: db.sql(sql).fetchall()[0][0]
     for e, a, b in db.sql(f"select engine, start_tick, end_tick from {table('ActiveTime')}").fetchall():
         out.busy[ENGINES.get(e, e)].append((a, b))
     for e, c, n in db.sql(f"select engine, cause, sum(end_tick - start_tick) from {table('Stall')} group by all").fetchall():
         out.stalls[ENGINES.get(e, e)][c] = int(n)
-    out.total, = db.sql(f"select total_ticks from {table('Metadata')}").fetchall()[0]
-    n, = db.sql(f"select count(*) from {table('Instruction')}").fetchall()[0]
-    loose, = db.sql(f"""select count(*) from {table('Flow')} f where
+    out.total = one(f"select total_ticks from {table('Metadata')}")
+    n = one(f"select count(*) from {table('Instruction')}")
+    loose = one(f"""select count(*) from {table('Flow')} f where
         not exists (select 1 from {table('Instruction')} i where i.id = f.out_id and f.out_table = 'Instruction')
-        and not exists (select 1 from {table('DmaPacket')} d where d.id = f.out_id and f.out_table = 'DmaPacket')""").fetchall()[0]
+        and not exists (select 1 from {table('DmaPacket')} d where d.id = f.out_id and f.out_table = 'DmaPacket')""")
     assert loose == 0, f"{loose} flows end nowhere"
-    schema = db.sql(f"select table_name, field_name from {table('SchemaFields')}").fetchall()
-    for t in {t for t, _ in schema}:
+    schema = db.sql(f"select table_name, field_name, field_type from {table('SchemaFields')}").fetchall()
+    for t in {t for t, *_ in schema}:
         columns = [c[0] for c in db.sql(f"describe select * from {table(t)}").fetchall()]
-        wanted = [f for u, f in schema if u == t]
-        assert columns[:len(wanted)] == wanted, f"{t} has the columns of the schema"
-    return out, f"{n} instructions, {len({t for t, _ in schema})} tables of the schema"
+        wanted = [f for u, f, _ in schema if u == t]
+        # the rows of several files come in no order
+        assert sorted(columns[:len(wanted)]) == sorted(wanted), f"{t} has the columns of the schema"
+    # what one table says of another
+    packets = one(f"select count(*) from {table('DmaPacket')}")
+    assert n == one(f"select coalesce(sum(instruction_count::bigint), 0) from {table('OpcodeSummary')}"), "opcodes add up"
+    assert packets == one(f"select dma_transfer_count from {table('Summary')}"), "packets add up"
+    hbm = one(f"select hbm_read_bytes + hbm_write_bytes from {table('Summary')}")
+    moved = one(f"select coalesce(max(total_transfer_bytes::bigint), 0) from {table('HbmUsage')}")
+    assert moved == hbm, f"HbmUsage moves {moved} bytes, the summary {hbm}"
+    pending = db.sql(f"select arg_max(value::bigint, timestamp::bigint), coalesce(max(value::bigint), 0) from {table('PendingDma')}").fetchall()[0]
+    assert not packets or pending[1] > 0, "transfers are pending at some time"
+    full = [one(f"select coalesce(max(avg_util_percent::double), 0) from {table(t)}") for t in ("SbufUsage", "PsumUsage")]
+    assert all(0 <= x <= 100 for x in full)
+    if kind == "parquet":
+        arrow(path, schema)
+    return out, (f"{n} instructions, {packets} DMA packets, {len({t for t, *_ in schema})} tables of the schema, "
+                 f"SBUF up to {full[0]:.1f} %, PSUM {full[1]:.1f} %")
+
+
+def arrow(path, schema):
+    """Every file with pyarrow: types, row counts, and the same columns in every part."""
+    import pyarrow.parquet
+    types = {"integer": "int64", "number": "double", "string": "string", "boolean": "bool"}
+    for t in {t for t, *_ in schema}:
+        for file in path.glob(f"{t}.*parquet"):
+            read = pyarrow.parquet.read_table(file)
+            for u, f, kind in schema:
+                if u == t:
+                    assert str(read.schema.field(f).type) == types[kind], f"{t}.{f} is {read.schema.field(f).type}"
+
+
+def lines(path):
+    """Our own records, read with the rules of docs/tracing.md."""
+    out, free = Sums(), None
+    for text in path.open():
+        r = json.loads(text)
+        if "start" in r and "kind" not in r:
+            streams = r["start"]["header"]["streams"]
+            free = (r["start"]["resume"]["busy_until"] + [0] * len(streams))[:len(streams)]
+        elif "end" in r and "kind" not in r:
+            out.total = r["end"]["tick"]
+        elif "kind" not in r:
+            continue  # what a word is called
+        elif r["kind"] == "transfer":
+            s = r["stream"]
+            if r["end"] > max(r["start"], free[s]):
+                out.busy[streams[s]].append((max(r["start"], free[s]), r["end"]))
+                free[s] = r["end"]
+        elif r["kind"] == "inst":
+            s, stall = r["stream"], r["stall"]
+            wait = next(iter(r["waited"][0])).lower() if r["waited"] else stall or "control"
+            held = stall if stall in ("dependency", "port") else "queue"
+            work = [("busy", r["busy_until"])] if r["data_path"] else [("control", r["end"])]
+            for cause, to in [("control", r["head"]), (wait, r["issue"]), (held, r["start"])] + work:
+                if to > free[s]:
+                    if cause == "busy":
+                        out.busy[streams[s]].append((free[s], to))
+                    else:
+                        out.stalls[streams[s]][cause] += to - free[s]
+                    free[s] = to
+    return out, "recording"
+
+
+def viewer(path):
+    """The columns that the viewer draws."""
+    text, out = path.read_text(), Sums()
+    meta = json.loads(re.search(r'<script type="application/json" id="meta">(.*?)</script>', text, re.S)[1])
+    streams, widths = meta["header"]["streams"], {"I": "<d,<I,<I,<I,<I,<I,<I,<I,<f,<I,<I,<I,<H,<H,<H,<B,<B", "T": "<d,<I,<I,<H,<B"}
+    slices = 0
+    for kind, n, data in re.findall(r'data-k="(.)" data-n="(\d+)">([^<]*)<', text):
+        if kind not in widths:
+            continue
+        bytes_, at, columns, n = zlib.decompress(base64.b64decode(data)), 0, [], int(n)
+        for w in widths[kind].split(","):
+            size = struct.calcsize(w) * n
+            columns.append(struct.unpack(f"<{n}{w[1]}", bytes_[at:at + size]))
+            at += size
+        assert at == len(bytes_), "the block has these columns and no others"
+        if kind == "I":
+            slices += n
+            for start, dur, stream, flags in zip(columns[0], columns[1], columns[14], columns[15]):
+                if flags & 1 and dur:
+                    out.busy[streams[stream]].append((int(start), int(start) + dur))
+        else:
+            for dur, stream, cause in zip(columns[1], columns[3], columns[4]):
+                out.stalls[streams[stream]][meta["causes"][cause]] += dur
+    out.total = meta["end"]
+    return out, f"{slices} slices"
 
 
 def vcd(path):
@@ -164,15 +257,32 @@ def vcd(path):
     return out, f"{len(v.signals)} signals"
 
 
+READERS = {".json": chrome, ".pftrace": perfetto, ".csv": tables, ".parquet": tables, ".vcd": vcd,
+           ".jsonl": lines, ".html": viewer}
+
+
 def main():
     path = pathlib.Path(sys.argv[1])
     text = path.read_text()
     summary, _ = json.JSONDecoder().raw_decode(text[text.index("{"):])
-    failed = 0
+    traces = defaultdict(list)
     for name in map(pathlib.Path, sys.argv[2:]):
-        read = {".json": chrome, ".pftrace": perfetto, ".csv": tables, ".vcd": vcd}[name.suffix]
-        sums, what = read(name)
-        print(f"{name.name} ({read.__name__}): {what}")
+        traces[re.sub(r"\.\d{3}(\.\w+)$", r".NNN\1", str(name))].append(name)
+    failed = 0
+    for name, parts in traces.items():
+        read = READERS[parts[0].suffix]
+        sums, what = read(parts[0])
+        for part in sorted(parts)[1:]:
+            more, _ = read(part)
+            for s, spans in more.busy.items():
+                sums.busy[s] += spans
+            for s, stalls in more.stalls.items():
+                for c, n in stalls.items():
+                    sums.stalls[s][c] += n
+            assert more.total >= sums.total, "parts are in order of time"
+            sums.total = more.total
+        parts = f" in {len(parts)} files" if len(parts) > 1 else ""
+        print(f"{pathlib.Path(name).name} ({read.__name__}{parts}): {what}")
         wrong = []
         if sums.total != summary["total_ticks"]:
             wrong.append(f"total {sums.total}, summary {summary['total_ticks']}")

@@ -3,7 +3,8 @@
 zooms, pans, searches, selects, follows a dependency, box-selects, and measures frames. Needs
 nothing beyond the standard library and a Chromium; without one it says so and ends with status 77.
 
-usage: trace-viewer-test.py FILE.html [--rows N] [--totals SUMMARY.json] [--screenshot FILE.png]
+usage: trace-viewer-test.py FILE.html [--rows N] [--totals SUMMARY.json] [--cores N]
+                            [--screenshot FILE.png]
                             [--select NAME] [--span TICKS] [--max-load SECONDS] [--min-fps N]
 """
 import argparse
@@ -143,6 +144,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("file")
     parser.add_argument("--rows", type=int)
+    parser.add_argument("--cores", type=int, help="slices on Q7 cores")
     parser.add_argument("--totals", type=pathlib.Path)
     parser.add_argument("--screenshot")
     parser.add_argument("--select")
@@ -169,6 +171,14 @@ def main():
         expect(seconds < args.max_load, f"{rows} rows loaded in {seconds:.2f} s (limit {args.max_load} s)")
         if args.rows is not None:
             expect(rows == args.rows, f"{rows} rows are there, {args.rows} expected")
+        if args.cores is not None:
+            cores = page.js("tpbemu.cores")
+            expect(cores == args.cores, f"{cores} slices on Q7 cores are there, {args.cores} expected")
+            shown = page.js("tpbemu.labels.filter(l => l.startsWith('Q7 core')).length")
+            expect((shown > 0) == (cores > 0), f"{shown} rows of Q7 cores")
+        labels = page.js("tpbemu.labels")
+        for kind in ("stalls", "in use"):
+            expect(any(kind in l for l in labels), f"there are rows of {kind!r}")
         if args.totals:
             totals(page, args.totals)
 
@@ -210,6 +220,21 @@ def main():
             page.key("[")
             expect(page.js("tpbemu.selected") not in (row, -1), "[ goes to what released it")
         page.key("Escape")
+        expect(page.js("tpbemu.selected") == -1, "Escape clears the selection")
+        page.key("c")
+        expect(page.js("document.getElementById('critical').checked && tpbemu.critical") > 0,
+               f"C highlights {page.js('tpbemu.critical')} slices of the critical path")
+        page.key("c")
+        for key, moves in (("a", "left"), ("d", "right"), ("s", "out")):
+            page.js("tpbemu.setView(tpbemu.view.b * .4, tpbemu.view.b * .5)")
+            time.sleep(0.1)
+            was, wide = page.js("tpbemu.view.a"), width()
+            page.key(key)
+            time.sleep(0.3)
+            page.key(key, False)
+            now = page.js("tpbemu.view.a")
+            expect({"left": now < was, "right": now > was, "out": width() > wide}[moves],
+                   f"{key.upper()} moves {moves}")
         page.key("0")
         time.sleep(0.1)
         page.drag(canvas[0] + 300, y, canvas[0] + 700, y, modifiers=8)

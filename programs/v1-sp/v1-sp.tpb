@@ -47,6 +47,8 @@ finish:
       num_active_channels=8 $E[go]==1->0 $E[done]=1@write
   .end
   EVENT_WAIT event_idx=last wait_mode_arg=WAIT_FOR_SET_THEN_CLEAR
+  # write-done means partition 0: hold the transfer back until the last partition has caught up
+  PSEUDO_DMA_BARRIER
   DMA_TRIGGER q_out store
   EVENT_WAIT event_idx=stored wait_mode_arg=WAIT_FOR_SET_THEN_CLEAR
 

@@ -161,6 +161,14 @@ pub enum Unproven {
     Polled,
 }
 
+/// What a stream is sure of at some place, in every schedule.
+pub struct Known {
+    /// Works that have read and that are complete.
+    pub clock: Clock,
+    /// Per stream: places below this one have been let go by its sequencer.
+    pub passed: Vec<u32>,
+}
+
 /// The analysis of one run.
 pub struct Guarantees<'a> {
     log: &'a Log,
@@ -476,6 +484,24 @@ impl<'a> Guarantees<'a> {
             );
         }
         found
+    }
+
+    /// Streams of the log.
+    pub fn streams(&self) -> usize {
+        self.streams
+    }
+
+    /// What `stream` is sure of at `place`, before its own instruction there is done.
+    pub fn known(&self, stream: usize, place: u32) -> Known {
+        let segment = Self::at(&self.segments[stream], place).cloned();
+        let segment = segment.unwrap_or_else(|| Segment::new(self.streams));
+        let (mut clock, mut passed) = (Clock::new(self.streams), vec![0; self.streams]);
+        for s in 0..self.streams {
+            clock.learn_reads(s, segment.clock.reads(s));
+            clock.learn_results(s, segment.clock.results(s));
+            passed[s] = segment.passed[s];
+        }
+        Known { clock, passed }
     }
 
     fn changes_of(&self, id: SyncId) -> impl Iterator<Item = &Change> {

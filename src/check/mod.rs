@@ -3,6 +3,7 @@
 //! * [`clock`]: vector clocks carried by waits and updates.
 //! * [`board`]: all accesses that may still conflict with a later one.
 //! * [`log`] and [`guarantee`]: the order that every schedule guarantees, after the run.
+//! * [`stagger`]: V1's partitions that finish one after the other.
 //! * [`race`], [`hazard`]: the reports.
 //!
 //! Deadlock is the machine's own finding, [`crate::machine`].
@@ -13,6 +14,7 @@ pub mod guarantee;
 pub mod hazard;
 pub mod log;
 pub mod race;
+pub mod stagger;
 
 pub use board::{Board, Conflict, Stamp};
 pub use clock::{Clock, SyncClocks};

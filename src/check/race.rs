@@ -1,11 +1,48 @@
 //! The report of a race: both instructions, the bytes, and the edge that is missing.
 
 use super::board::{Conflict, hazard};
-use crate::error::{Error, Location};
+use crate::error::{Error, ErrorClass, Location, Result};
+use crate::isa::Engine;
 use crate::machine::config::MachineConfig;
+use crate::machine::run::ENGINE_STREAMS;
 use crate::machine::time::Timebase;
 use crate::memory::AccessKind;
 use crate::program::Program;
+
+/// The stream and word that `place` of an allowed race names, if the program has it.
+fn resolve(program: &Program, place: &str) -> Option<(usize, u32)> {
+    let mut parts = place.split_whitespace();
+    let (stream, word) = (parts.next()?, parts.next()?);
+    let number = word.parse::<u32>().ok();
+    if let Ok(engine) = stream.parse::<Engine>() {
+        let stream = program.stream(engine)?;
+        let label = || stream.labels.get(word).and_then(|l| u32::try_from(*l).ok());
+        let pc = number.or_else(label).filter(|pc| (*pc as usize) < stream.words.len())?;
+        return Some((engine.index(), pc));
+    }
+    let queue = program.queue(stream)?;
+    let named = |b: &crate::program::DmaBlock| {
+        b.queue == queue && (Some(b.id) == number || b.name.as_deref() == Some(word))
+    };
+    let block = program.blocks.iter().position(named)?;
+    Some((ENGINE_STREAMS + queue, block as u32))
+}
+
+/// Looks whether the places that allowed races name are there.
+///
+/// # Errors
+/// One is not: the race that it was to allow would be reported, or worse, another one not.
+pub fn check_allowed(program: &Program) -> Result<()> {
+    for place in program.allowed_races.iter().flat_map(|a| a.words.iter().flatten()) {
+        if resolve(program, place).is_none() {
+            return Err(Error::new(
+                ErrorClass::ProgramError,
+                format!(".allow_race: the program has no instruction or block `{place}`"),
+            ));
+        }
+    }
+    Ok(())
+}
 
 /// Whether the program declares this race harmless.
 pub fn allowed(program: &Program, conflict: &Conflict, config: &MachineConfig) -> bool {
@@ -21,7 +58,13 @@ pub fn allowed(program: &Program, conflict: &Conflict, config: &MachineConfig) -
                     .is_ok_and(|r| r.overlaps(&conflict.earlier.2) && r.overlaps(&conflict.later.2))
             })
         });
-        engines && tensor
+        let words = allowed.words.as_ref().is_none_or(|[a, b]| {
+            let pair = [resolve(program, a), resolve(program, b)];
+            let of = |s: &super::Stamp| Some((s.stream, s.pc));
+            let here = [of(&conflict.earlier.0), of(&conflict.later.0)];
+            here == pair || here == [pair[1], pair[0]]
+        });
+        engines && tensor && words
     })
 }
 

@@ -15,6 +15,7 @@ use crate::explore::campaign::{Book, Campaign, Header, Tally};
 use crate::explore::replay::{Replay, listed};
 use crate::explore::shrink::shrink;
 use crate::explore::{Delays, Kind, Schedule, Strategy, Subject, Trial};
+use crate::isa::Engine;
 use crate::machine::MachineConfig;
 use crate::skeleton::fast::Fast;
 use crate::trace::export::Format;
@@ -146,6 +147,11 @@ pub fn main(args: &StressArgs) -> Result<ExitCode> {
     let bar = bar((seeds.end - seeds.start) / args.shard.1);
     let progress = |t: &Tally| {
         if let Some(bar) = &bar {
+            if bar.position() == 0 && t.resumed > 0 {
+                // what an earlier session did is no part of the rate
+                bar.set_position(t.resumed);
+                bar.reset_eta();
+            }
             bar.set_position(t.done);
             bar.set_message(format!("{} findings", t.findings.values().map(|f| f.0).sum::<u64>()));
         }
@@ -262,8 +268,11 @@ fn finding(
     replay.store(&path)?;
     for d in &replay.delays {
         println!(
-            "  delay {:?} of stream {} execution {} by {} ticks",
-            d.site.point, d.site.stream, d.site.index, d.ticks
+            "  delay {} of {} execution {} by {} ticks",
+            d.site.point.words(),
+            stream_name(subject, d.site.stream),
+            d.site.index,
+            d.ticks
         );
     }
     let (_, picture) = super::picture::take(subject, &delays, &args.trace)?;
@@ -271,6 +280,18 @@ fn finding(
     eprintln!("{error}");
     println!("to repeat: tpbemu replay {}", path.display());
     Ok(ExitCode::from(error.class.exit_code()))
+}
+
+/// Name of a stream: engine, DMA queue of the program, or queue of an engine's DMA instructions.
+fn stream_name(subject: &Subject, stream: usize) -> String {
+    let engines = Engine::ALL.len();
+    if let Some(engine) = Engine::ALL.get(stream) {
+        return engine.to_string();
+    }
+    match subject.program.queues.get(stream - engines) {
+        Some(queue) => format!("queue {}", queue.name),
+        None => format!("queue {}", stream - engines),
+    }
 }
 
 fn replay_path(program: &Path) -> PathBuf {

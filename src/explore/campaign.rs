@@ -313,11 +313,11 @@ impl Campaign<'_> {
     }
 
     /// As [`Campaign::run`]; each job makes a runner of its own with `runner` and asks it for the
-    /// line of each seed, which is `None` if the run was interrupted.
+    /// line of each seed.
     ///
     /// # Errors
     /// What the runners raise, and as [`Campaign::run`].
-    pub fn run_by<R: FnMut(u64) -> Result<Option<Line>>>(
+    pub fn run_by<R: FnMut(u64) -> Result<Line>>(
         &self,
         book: &mut Book,
         runner: impl Fn() -> R + Sync,
@@ -351,9 +351,10 @@ impl Campaign<'_> {
                         if !mine(seed) || have.contains(&seed) {
                             continue;
                         }
+                        let line = one(seed);
                         // a run that the interrupt cut short says nothing
-                        let Some(line) = one(seed).transpose() else { return };
-                        if sender.send(line).is_err() {
+                        let cut = line.as_ref().is_err_and(|e| e.message == INTERRUPTED);
+                        if cut || sender.send(line).is_err() {
                             return;
                         }
                     }
@@ -380,21 +381,18 @@ impl Campaign<'_> {
         Ok(tally)
     }
 
-    /// The line of one seed; `None` if its run was interrupted.
-    fn one(&self, seed: u64) -> Result<Option<Line>> {
+    fn one(&self, seed: u64) -> Result<Line> {
         let make = || Schedule::of_seed(self.strategy, seed, &self.undisturbed.plain);
         let trial = self.subject.run(make)?;
-        if trial.error.as_ref().is_some_and(|e| e.message == INTERRUPTED) {
-            return Ok(None);
-        }
+        trial.not_interrupted()?;
         let finding = self.subject.judge(&trial, self.undisturbed);
-        Ok(Some(Line {
+        Ok(Line {
             seed,
             strategy: self.strategy,
             finding: finding.as_ref().map(Kind::of),
             trace: format!("{:016x}", trial.trace),
             order: format!("{:016x}", trial.order),
             ticks: trial.ticks,
-        }))
+        })
     }
 }

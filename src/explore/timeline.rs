@@ -105,30 +105,33 @@ impl Bar {
 
 fn bars(film: &Film, view: &View<'_>) -> Vec<Bar> {
     let mut all: Vec<Bar> = Vec::with_capacity(film.spans.len());
-    for span in &film.spans {
+    let delays_of = |span: &Span| {
         let of = |point| Site { stream: span.stream, index: span.index, point };
         let points =
             [PointName::Fetch, PointName::Issue, PointName::DmaStart, PointName::Completion];
-        let delays = points.iter().filter_map(|&p| Some((p, *view.delays.get(&of(p))?))).collect();
-        all.push(Bar { span: *span, stuck: false, involved: false, delays });
+        points.iter().filter_map(|&p| Some((p, *view.delays.get(&of(p))?))).collect()
+    };
+    for span in &film.spans {
+        all.push(Bar { span: *span, stuck: false, involved: false, delays: delays_of(span) });
     }
     for place in view.involved {
         let same = |b: &&mut Bar| b.span.stream == place.stream && b.span.pc == place.pc;
         match place.waiting_since {
-            Some(since) => all.push(Bar {
-                span: Span {
+            Some(since) => {
+                let own = film.spans.iter().rev().find(|s| s.stream == place.stream);
+                let end = view.end.max(since + 1);
+                let span = Span {
                     stream: place.stream,
                     pc: place.pc,
-                    index: u64::MAX,
+                    index: own.map_or(0, |s| s.index + 1),
                     head: since,
-                    granted: view.end.max(since + 1),
-                    start: view.end.max(since + 1),
-                    end: view.end.max(since + 1),
-                },
-                stuck: true,
-                involved: true,
-                delays: Vec::new(),
-            }),
+                    granted: end,
+                    start: end,
+                    end,
+                };
+                let delays = delays_of(&span);
+                all.push(Bar { span, stuck: true, involved: true, delays });
+            }
             // of a loop, the execution that started at the reported time, or else the last one
             None => {
                 let at = |b: &&mut Bar| Some(b.span.start) == place.tick;
@@ -293,7 +296,18 @@ mod tests {
             involved: &involved,
             end: 9000,
         };
-        insta::assert_snapshot!(draw(&film, &view), @"");
+        insta::assert_snapshot!(draw(&film, &view), @"
+        ns    0.0     10.0    20.0    5000.0  5020.0  5030.0  9000.0  9001.0
+        PE            aaaaaaaa~~~~~~~~~~~~~~~~
+        ACT   ................................cccccccc
+        DVE                   d...............................
+        q:in                          bbbbbbbbbbbbbbbbbbbbbbbb
+         a PE pc 0: WORK0.0; 10.0 to 20.0 ns; update delayed by 5000.0 ns
+        *b q:in: WORK5.0; 5000.0 to 9000.0 ns
+        *c ACT pc 0: WORK1.0; 5020.0 to 5030.0 ns
+        *d DVE pc 7: WORK3.7; waits since 20.0 ns
+        * what the finding is about, . waits, ~ delayed by the schedule
+        ");
     }
 
     #[test]

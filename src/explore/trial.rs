@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::schedule::{Delays, Plain, Schedule};
 use crate::error::{Error, ErrorClass, Result};
+use crate::machine::run::INTERRUPTED;
 use crate::machine::{self, MachineConfig, Options, Races};
 use crate::program::Program;
 use crate::sync::SyncId;
@@ -77,6 +78,19 @@ pub struct Trial {
     pub delays: Delays,
     /// Points that the run passed, if the schedule kept them.
     pub plain: Plain,
+}
+
+impl Trial {
+    /// Nothing, if the run came to an end of its own.
+    ///
+    /// # Errors
+    /// The interrupt that ended it.
+    pub fn not_interrupted(&self) -> Result<()> {
+        match &self.error {
+            Some(e) if e.message == INTERRUPTED => Err(e.clone()),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The changes of each event and semaphore in their order, and how far each stream came. Runs that

@@ -8,7 +8,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// What is to be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(
+    serde::Serialize, serde::Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord,
+)]
 pub enum Action {
     /// An update of a finished instruction becomes visible. Index into the machine's pending list.
     Update(u32),
@@ -32,7 +34,7 @@ impl Action {
 }
 
 /// One entry of the agenda.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(serde::Serialize, serde::Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// When.
     pub tick: u64,
@@ -67,6 +69,23 @@ impl Agenda {
     /// Takes the earliest entry.
     pub fn pop(&mut self) -> Option<Entry> {
         self.heap.pop().map(|Reverse((tick, _, stream, _, action))| Entry {
+            tick,
+            stream: stream as usize,
+            action,
+        })
+    }
+
+    /// All future entries, the earliest first: the order in which [`Agenda::at`] enters them again.
+    pub fn sorted(&self) -> Vec<Entry> {
+        let mut keys: Vec<Key> = self.heap.iter().map(|Reverse(key)| *key).collect();
+        keys.sort_unstable();
+        let entry = |(tick, _, stream, _, action)| Entry { tick, stream: stream as usize, action };
+        keys.into_iter().map(entry).collect()
+    }
+
+    /// The earliest entry.
+    pub fn peek(&self) -> Option<Entry> {
+        self.heap.peek().map(|&Reverse((tick, _, stream, _, action))| Entry {
             tick,
             stream: stream as usize,
             action,

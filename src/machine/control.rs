@@ -108,6 +108,10 @@ impl Machine {
                 Done { extra: doorbell, ..Done::plain() }
             }
             Kind::DmaBarrier => {
+                let place = self.streams[s].executed as u32;
+                if let Some(log) = &mut self.log {
+                    log.barriers.push((s, place));
+                }
                 Done { extra: self.config.sequencer.dma_barrier_cycles * period, ..Done::plain() }
             }
             Kind::End => Done { state: RunState::Done, ..Done::plain() },

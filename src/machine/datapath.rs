@@ -6,20 +6,21 @@ use super::agenda::Action;
 use super::executor::{DMA_UNIT, Dependencies};
 use super::options::{Involved, Point, Races};
 use super::run::Machine;
-use super::stream::{Blocked, InFlight, Pending};
+use super::stream::{Blocked, InFlight, Inputs, Pending, Recipe};
+use super::time::Timebase;
 use crate::check::Clock;
 use crate::check::board::{Conflict, Stamp};
 use crate::check::log::{Got, Started};
 use crate::engine::cost::{CostRow, cost};
 use crate::engine::{Env, Prepared, Work};
-use crate::error::{Error, Result};
+use crate::error::{Error, Location, Result};
 use crate::memory::AccessKind;
 use crate::sync::{SyncId, When};
 use crate::trace::{InstRecord, Record, StallCause};
 
 enum Ready {
-    Work(Arc<Work>),
-    Dma(crate::engine::DmaRequest),
+    Work(Arc<Work>, Option<Box<Inputs>>),
+    Dma(crate::engine::DmaRequest, Option<Box<Inputs>>),
 }
 
 impl Machine {
@@ -29,12 +30,12 @@ impl Machine {
         pc: usize,
         prepare: crate::engine::PrepareFn,
     ) -> Result<()> {
-        let work = match self.prepare(s, pc, prepare) {
-            Ok(Ready::Work(work)) => work,
-            Ok(Ready::Dma(request)) => return self.issue_dma(s, pc, request),
+        let (work, inputs) = match self.prepare(s, pc, prepare) {
+            Ok(Ready::Work(work, inputs)) => (work, inputs),
+            Ok(Ready::Dma(request, inputs)) => return self.issue_dma(s, pc, request, inputs),
             Err(e) => return self.placed(Err(e), s, pc),
         };
-        self.issue_work(s, pc, work, 1)
+        self.issue_work(s, pc, work, 1, Recipe::Word(inputs))
     }
 
     /// Hands `work`, made of `words` words from `pc` on, to the data path.
@@ -44,6 +45,7 @@ impl Machine {
         pc: usize,
         work: Arc<Work>,
         words: usize,
+        recipe: Recipe,
     ) -> Result<()> {
         let now = self.now;
         let extra = {
@@ -69,6 +71,7 @@ impl Machine {
         }
         let pending = Pending {
             work,
+            recipe,
             start,
             pc,
             index: stream.executed,
@@ -98,6 +101,7 @@ impl Machine {
         s: usize,
         pc: usize,
         request: crate::engine::DmaRequest,
+        inputs: Option<Box<Inputs>>,
     ) -> Result<()> {
         let period = self.time.period(self.streams[s].engine);
         let descriptors = request.transfers.iter().map(|t| t.descriptors).sum();
@@ -106,6 +110,9 @@ impl Machine {
         let end = self.now + issue.max(period);
         let queue = self.dge_queue(s);
         self.ring(queue, super::queue::Job::Request(Arc::new(request)), s, pc, end)?;
+        if let Some(queued) = self.queues[queue].jobs.back_mut() {
+            queued.inputs = inputs;
+        }
         let index = self.streams[s].executed;
         let clock = self.streams[s].clock.clone();
         self.post_control(s, pc, index, [end, end], &clock)?;
@@ -143,7 +150,7 @@ impl Machine {
 
     fn prepare(&mut self, s: usize, pc: usize, prepare: crate::engine::PrepareFn) -> Result<Ready> {
         if let Some(work) = &self.prepared[s][pc] {
-            return Ok(Ready::Work(Arc::clone(work)));
+            return Ok(Ready::Work(Arc::clone(work), None));
         }
         let stream = &self.streams[s];
         let env = Env {
@@ -154,15 +161,19 @@ impl Machine {
             shapes: &stream.shapes,
             used_registers: std::cell::Cell::new(false),
         };
-        match prepare(&env)? {
+        let prepared = prepare(&env)?;
+        let used = env.used_registers.get();
+        let inputs = (used && self.options.snapshots)
+            .then(|| Box::new(Inputs { registers: stream.registers, shapes: stream.shapes }));
+        match prepared {
             Prepared::Work(work) => {
                 let work = Arc::new(work);
-                if !env.used_registers.get() {
+                if !used {
                     self.prepared[s][pc] = Some(Arc::clone(&work));
                 }
-                Ok(Ready::Work(work))
+                Ok(Ready::Work(work, inputs))
             }
-            Prepared::Dma(request) => Ok(Ready::Dma(request)),
+            Prepared::Dma(request) => Ok(Ready::Dma(request, inputs)),
         }
     }
 
@@ -299,6 +310,12 @@ impl Machine {
             let (tick, footprint) = (self.now, Arc::clone(work));
             log.started(Started { stream, work: number, pc: pc as u32, tick, footprint });
         }
+        if let Some(touched) = &mut self.touched {
+            touched.mark(&work.accesses);
+        }
+        if let Some(begun) = &mut self.begun {
+            begun.push(super::inspect::Begun { stream, place, pc, work: Arc::clone(work) });
+        }
         if let Some(usage) = &mut self.usage
             && work.judged
         {
@@ -371,6 +388,15 @@ impl Machine {
     }
 
     pub(super) fn race(&mut self, conflict: Conflict) {
+        self.race_of(conflict, crate::check::race::report);
+    }
+
+    /// Tells of `conflict` in the words of `report`, once for each pair of words.
+    pub(super) fn race_of(
+        &mut self,
+        conflict: Conflict,
+        report: impl FnOnce(&Conflict, &Location, &Location, &Timebase) -> Error,
+    ) {
         let (a, b) = (conflict.earlier.0, conflict.later.0);
         if !self.race_pairs.insert((a.stream, a.pc, b.stream, b.pc)) {
             return;
@@ -389,7 +415,7 @@ impl Machine {
         }
         let earlier = self.location(a.stream, a.pc as usize);
         let later = self.location(b.stream, b.pc as usize);
-        let report = crate::check::race::report(&conflict, &earlier, &later, &self.time);
+        let report = report(&conflict, &earlier, &later, &self.time);
         match self.options.races {
             Races::Stop => {
                 self.race_fault.get_or_insert(report);

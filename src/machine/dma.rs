@@ -394,7 +394,7 @@ pub struct Demand {
 }
 
 /// The DMA engines of a core as a shared resource.
-#[derive(Clone)]
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
 pub struct DmaEngines {
     free_at: Vec<u64>,
     hbm_free_at: u64,

@@ -3,90 +3,69 @@
 //! The conductor submits works in simulated order. Each names, for every other unit, the ticket
 //! that must be finished first; within a unit works run in order. So the earliest unfinished work
 //! can always run, whatever the number of threads: no wait cycle is possible.
+//!
+//! The protocol itself is in `tickets.rs`; the tests in `executor_model.rs` run it under a model
+//! checker.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::JoinHandle;
 
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use parking_lot::{Condvar, Mutex};
-use smallvec::SmallVec;
+use parking_lot::Mutex;
 
 use crate::engine::{EngineState, Lane, Outcome, Scratch, Work};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::memory::Memory;
+
+/// What the protocol needs of the host.
+mod primitives {
+    pub use std::sync::atomic::{AtomicU64, Ordering};
+
+    pub use crossbeam_channel::{Receiver, Sender, bounded};
+    pub use parking_lot::{Condvar, Mutex, MutexGuard};
+
+    pub type JoinHandle = std::thread::JoinHandle<()>;
+
+    /// Looks at a ticket before a waiter goes to sleep.
+    pub const SPINS: u32 = 64;
+
+    pub fn spin() {
+        std::hint::spin_loop();
+    }
+
+    pub fn wait<'a, T>(condvar: &Condvar, mut guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        condvar.wait(&mut guard);
+        guard
+    }
+
+    pub fn spawn(name: String, f: impl FnOnce() + Send + 'static) -> JoinHandle {
+        std::thread::Builder::new().name(name).spawn(f).expect("the host starts a thread")
+    }
+}
+
+#[path = "tickets.rs"]
+mod tickets;
+
+#[cfg(test)]
+#[path = "executor_model.rs"]
+mod model;
+
+use tickets::{Crew, Runner};
+pub use tickets::{Dependencies, WorkFault};
 
 /// Units that run works: the five engines and the DMA engines together.
 pub const UNITS: usize = 6;
 /// The unit of all DMA queues.
 pub const DMA_UNIT: usize = 5;
 
-/// Works that may queue in front of one thread.
-const CHANNEL_DEPTH: usize = 64;
-
-/// How far a unit has come; others wait on it.
-struct Progress {
-    done: AtomicU64,
-    lock: Mutex<()>,
-    moved: Condvar,
-}
-
-impl Progress {
-    fn new() -> Self {
-        Progress { done: AtomicU64::new(0), lock: Mutex::new(()), moved: Condvar::new() }
-    }
-
-    fn wait_for(&self, ticket: u64) {
-        for _ in 0..64 {
-            if self.done.load(Ordering::Acquire) >= ticket {
-                return;
-            }
-            std::hint::spin_loop();
-        }
-        let mut guard = self.lock.lock();
-        while self.done.load(Ordering::Acquire) < ticket {
-            self.moved.wait(&mut guard);
-        }
-    }
-
-    fn finish(&self, ticket: u64) {
-        // the lock orders the store against a waiter that has just tested and is about to sleep
-        let guard = self.lock.lock();
-        self.done.store(ticket, Ordering::Release);
-        drop(guard);
-        self.moved.notify_all();
-    }
-}
-
-/// What must be finished before a work may run: (unit, ticket).
-pub type Dependencies = SmallVec<[(u8, u64); 6]>;
-
-struct Job {
-    unit: usize,
-    ticket: u64,
-    work: Arc<Work>,
-    after: Dependencies,
-    order: u64,
-    reply: Option<Sender<Result<Outcome>>>,
-}
-
-/// A fault that a work raised while it ran, with its place in the order of submission.
-#[derive(Debug)]
-pub struct WorkFault {
-    /// Submission number of the work.
-    pub order: u64,
-    /// What went wrong.
-    pub error: Error,
-}
-
-struct Shared {
+struct Host {
     memory: Arc<Memory>,
     states: [Mutex<EngineState>; UNITS],
-    progress: [Progress; UNITS],
-    faults: Mutex<Vec<WorkFault>>,
 }
 
-impl Shared {
+impl Runner for Host {
+    type Work = Work;
+    type Outcome = Outcome;
+    type Scratch = Scratch;
+
     fn run(&self, unit: usize, work: &Work, scratch: &mut Scratch) -> Result<Outcome> {
         // SAFETY: `after` of each job names every earlier work whose bounding boxes conflict, and
         // `run` is called only when those are finished; see the invariant of `memory::storage`.
@@ -98,39 +77,19 @@ impl Shared {
 
 /// Runs works for the conductor.
 pub struct Executor {
-    shared: Arc<Shared>,
-    threads: Vec<(Sender<Job>, Option<JoinHandle<()>>)>,
-    scratch: Scratch,
-    tickets: [u64; UNITS],
-    order: u64,
+    crew: Crew<Host>,
 }
 
 impl Executor {
     /// `threads` worker threads (at most one per unit is of use), or inline if 0.
     pub fn new(memory: Arc<Memory>, states: [EngineState; UNITS], threads: usize) -> Self {
-        let shared = Arc::new(Shared {
-            memory,
-            states: states.map(Mutex::new),
-            progress: std::array::from_fn(|_| Progress::new()),
-            faults: Mutex::new(Vec::new()),
-        });
-        let threads = (0..threads.min(UNITS))
-            .map(|i| {
-                let (sender, jobs) = bounded(CHANNEL_DEPTH);
-                let shared = Arc::clone(&shared);
-                let handle = std::thread::Builder::new()
-                    .name(format!("tpb-engine-{i}"))
-                    .spawn(move || serve(&shared, &jobs))
-                    .expect("the host starts a thread");
-                (sender, Some(handle))
-            })
-            .collect();
-        Executor { shared, threads, scratch: Scratch::default(), tickets: [0; UNITS], order: 0 }
+        let host = Host { memory, states: states.map(Mutex::new) };
+        Executor { crew: Crew::new(host, UNITS, threads) }
     }
 
     /// Ticket that the next work of `unit` will get.
     pub fn next_ticket(&self, unit: usize) -> u64 {
-        self.tickets[unit] + 1
+        self.crew.next_ticket(unit)
     }
 
     /// Runs `work` on `unit` after the works in `after`. Returns its outcome if it needs one or
@@ -144,100 +103,54 @@ impl Executor {
         work: &Arc<Work>,
         after: Dependencies,
     ) -> Result<Outcome> {
-        self.tickets[unit] += 1;
-        self.order += 1;
-        let ticket = self.tickets[unit];
-        if self.threads.is_empty() {
-            let outcome = self.shared.run(unit, work, &mut self.scratch);
-            self.shared.progress[unit].done.store(ticket, Ordering::Release);
-            return outcome;
-        }
-        let (reply, answer) = if work.needs_outcome {
-            let (s, r) = unbounded();
-            (Some(s), Some(r))
-        } else {
-            (None, None)
-        };
-        let job = Job { unit, ticket, work: Arc::clone(work), after, order: self.order, reply };
-        let thread = unit % self.threads.len();
-        if self.threads[thread].0.send(job).is_err() {
-            return Err(Error::internal("an engine thread has ended"));
-        }
-        match answer {
-            Some(answer) => {
-                answer.recv().unwrap_or_else(|_| Err(Error::internal("an engine thread has ended")))
-            }
-            None => Ok(Outcome::default()),
-        }
+        self.crew.submit(unit, work, after, work.needs_outcome)
     }
 
     /// Submission number of the last work.
     pub fn last_order(&self) -> u64 {
-        self.order
+        self.crew.last_order()
     }
 
     /// Waits until `ticket` of `unit` is finished.
     pub fn wait(&self, unit: usize, ticket: u64) {
-        self.shared.progress[unit].wait_for(ticket);
+        self.crew.wait(unit, ticket);
     }
 
     /// Waits until everything submitted is finished.
     pub fn wait_all(&self) {
-        for unit in 0..UNITS {
-            self.wait(unit, self.tickets[unit]);
-        }
+        self.crew.wait_all();
     }
 
     /// The earliest fault so far, in order of submission. Final only after [`Executor::wait_all`].
     pub fn take_fault(&self) -> Option<WorkFault> {
-        let mut faults = self.shared.faults.lock();
-        let first = (0..faults.len()).min_by_key(|&i| faults[i].order)?;
-        Some(faults.swap_remove(first))
+        self.crew.take_fault()
+    }
+
+    /// Tickets given out, per unit, and the number of submissions.
+    pub fn counters(&self) -> ([u64; UNITS], u64) {
+        let (tickets, order) = self.crew.counters();
+        (std::array::from_fn(|unit| tickets[unit]), order)
+    }
+
+    /// Goes on counting from a snapshot: everything up to there counts as finished. Nothing may
+    /// be running.
+    pub fn set_counters(&mut self, tickets: [u64; UNITS], order: u64) {
+        self.crew.set_counters(&tickets, order);
     }
 
     /// The memory. The caller must have waited for the works that touch what it reads.
     pub fn memory(&self) -> &Arc<Memory> {
-        &self.shared.memory
+        &self.crew.runner().memory
     }
 
     /// State of the engine of `unit`, for the conductor and for checkpoints.
     pub fn with_state<T>(&self, unit: usize, f: impl FnOnce(&mut EngineState) -> T) -> T {
-        f(&mut self.shared.states[unit].lock())
+        f(&mut self.crew.runner().states[unit].lock())
     }
 
     /// Ends the threads.
     pub fn finish(&mut self) {
-        self.threads.iter_mut().for_each(|(sender, _)| *sender = unbounded().0);
-        for (_, handle) in &mut self.threads {
-            if let Some(handle) = handle.take() {
-                let _ = handle.join();
-            }
-        }
-    }
-}
-
-impl Drop for Executor {
-    fn drop(&mut self) {
-        self.finish();
-    }
-}
-
-fn serve(shared: &Shared, jobs: &Receiver<Job>) {
-    let mut scratch = Scratch::default();
-    for job in jobs {
-        for &(unit, ticket) in &job.after {
-            shared.progress[usize::from(unit)].wait_for(ticket);
-        }
-        let run = std::panic::AssertUnwindSafe(|| shared.run(job.unit, &job.work, &mut scratch));
-        let outcome = std::panic::catch_unwind(run)
-            .unwrap_or_else(|_| Err(Error::internal("a work panicked")));
-        if let Err(error) = &outcome {
-            shared.faults.lock().push(WorkFault { order: job.order, error: error.clone() });
-        }
-        shared.progress[job.unit].finish(job.ticket);
-        if let Some(reply) = job.reply {
-            let _ = reply.send(outcome);
-        }
+        self.crew.finish();
     }
 }
 

@@ -6,10 +6,11 @@ use super::image::Kind;
 use super::options::{Involved, Races};
 use super::run::{ENGINE_STREAMS, Machine};
 use super::stream::RunState;
+use crate::check::Conflict;
 use crate::check::guarantee::Finding;
 use crate::check::log::Log;
 use crate::error::{Error, ErrorClass};
-use crate::isa::Engine;
+use crate::isa::{Engine, Generation};
 
 impl Machine {
     /// Looks at the finished run for what another schedule would have shown. Returns remarks.
@@ -39,6 +40,11 @@ impl Machine {
             }
         }
         hazards.extend(guarantees.hazards());
+        if image.generation == Generation::V1 {
+            for conflict in crate::check::stagger::conflicts(&log, &guarantees, control) {
+                self.staggered(conflict);
+            }
+        }
         for hazard in hazards {
             let report =
                 crate::check::hazard::report(&hazard, |(s, pc)| self.location(s, pc as usize));
@@ -71,6 +77,24 @@ impl Machine {
         }
         self.log = Some(log);
         remarks
+    }
+
+    /// Tells of partitions that a DMA may touch before an engine is done with them; a pair that is
+    /// a race anyhow was told already.
+    fn staggered(&mut self, conflict: Conflict) {
+        self.race_of(conflict, |conflict, earlier, later, time| {
+            let race = crate::check::race::report(conflict, earlier, later, time);
+            let first = conflict.earlier.2.first;
+            Error::undefined(
+                "partition_stagger",
+                format!(
+                    "the wait orders only partition {first}: the others finish later\n{}",
+                    race.message
+                ),
+            )
+            .help("put a PSEUDO_DMA_BARRIER between the wait and the trigger of the DMA")
+            .or_at(later)
+        });
     }
 
     /// What the run told about its waits, updates and works, if it was logged.

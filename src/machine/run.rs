@@ -80,6 +80,10 @@ pub struct Machine {
     pub(super) race_fault: Option<Error>,
     pub(super) involved: Vec<Involved>,
     pub(super) thread_fault: bool,
+    /// Chunks of HBM that may differ from zero, where snapshots are wanted.
+    pub(super) touched: Option<super::snapshot::Touched>,
+    /// Works begun since the last look, where a debugger wants to know.
+    pub(super) begun: Option<Vec<super::inspect::Begun>>,
     /// Files that SIM words wrote.
     pub(super) written_files: std::collections::BTreeMap<String, Vec<u8>>,
 }
@@ -104,11 +108,17 @@ impl Machine {
                 ),
             ));
         }
+        crate::check::race::check_allowed(&program)?;
         let image = Arc::new(Image::new(&program, &config, options.strict)?);
         let time = Timebase::new(&config)?;
         let mut memory = Memory::new(&config.geometry)?;
         let mut validity = options.check_unwritten.then(|| Validity::new(&config.geometry));
+        let mut touched = options.snapshots.then(super::snapshot::Touched::default);
         for tensor in &program.tensors {
+            if let (Some(touched), true) = (&mut touched, tensor.init.is_some()) {
+                let region = super::tensors::region(tensor, &config)?;
+                touched.mark(&[crate::memory::Access::write(region)]);
+            }
             super::tensors::fill(tensor, &mut memory, &config, validity.as_mut())?;
         }
         let total = ENGINE_STREAMS + image.queues.len();
@@ -156,6 +166,8 @@ impl Machine {
             race_fault: None,
             involved: Vec::new(),
             thread_fault: false,
+            touched,
+            begun: None,
             usage: options
                 .recorder
                 .as_ref()

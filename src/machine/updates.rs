@@ -11,6 +11,7 @@ use crate::sync::{SyncId, Update, UpdateKind, When};
 use crate::trace::{Record, SyncOp, SyncRecord};
 
 /// An update on its way to becoming visible.
+#[derive(serde::Serialize, serde::Deserialize)]
 pub(super) struct Post {
     pub id: SyncId,
     pub kind: UpdateKind,

@@ -417,6 +417,10 @@ pub struct AllowedRace {
     pub tensor: Option<String>,
     /// Only races between these two streams.
     pub engines: Option<(Engine, Engine)>,
+    /// Only races between these two instructions, `STREAM WORD` each: an engine and the number or
+    /// label of a word, or a DMA queue and the number or name of a block.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub words: Option<[String; 2]>,
     /// Why it is harmless.
     pub reason: String,
 }

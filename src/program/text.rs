@@ -82,6 +82,10 @@ pub fn to_text(program: &Program) -> (String, DataFiles) {
         if let Some((a, b)) = race.engines {
             let _ = write!(out, " {a} {b}");
         }
+        if let Some([a, b]) = &race.words {
+            let (a, b) = (escape(a.as_bytes()), escape(b.as_bytes()));
+            let _ = write!(out, " between \"{a}\" \"{b}\"");
+        }
         let _ = writeln!(out, " \"{}\"", escape(race.reason.as_bytes()));
     }
     for check in &program.checks {

@@ -14,7 +14,6 @@ use super::exec::Executor;
 use crate::error::{Error, Result};
 use crate::explore::campaign::Line;
 use crate::explore::{Kind, Schedule, Strategy, Subject, Trial};
-use crate::machine::run::INTERRUPTED;
 
 /// One schedule in so many is run on the machine as well, to compare.
 const COMPARED: u64 = 4096;
@@ -63,11 +62,11 @@ impl<'a> Fast<'a> {
 }
 
 impl Runner<'_> {
-    /// The line of a campaign for `seed`; `None` if its run was interrupted.
+    /// The line of a campaign for `seed`.
     ///
     /// # Errors
-    /// The machine cannot be started, or does not do what the skeleton does.
-    pub fn line(&mut self, seed: u64) -> Result<Option<Line>> {
+    /// The machine cannot be started, was interrupted, or does not do what the skeleton does.
+    pub fn line(&mut self, seed: u64) -> Result<Line> {
         let fast = self.fast;
         let plain = &fast.undisturbed.plain;
         let schedule = Schedule::of_seed(fast.strategy, seed, plain);
@@ -87,9 +86,7 @@ impl Runner<'_> {
             fast.on_machine.fetch_add(1, Ordering::Relaxed);
             let make = || Schedule::of_seed(fast.strategy, seed, plain);
             let trial = fast.subject.run(make)?;
-            if trial.error.as_ref().is_some_and(|e| e.message == INTERRUPTED) {
-                return Ok(None);
-            }
+            trial.not_interrupted()?;
             line.finding = fast.subject.judge(&trial, fast.undisturbed).as_ref().map(Kind::of);
             line.trace = format!("{:016x}", trial.trace);
             if trial.error.is_none() && trial.ticks != outcome.ticks {
@@ -99,6 +96,6 @@ impl Runner<'_> {
                 )));
             }
         }
-        Ok(Some(line))
+        Ok(line)
     }
 }

@@ -119,6 +119,8 @@ pub struct Proof {
     pub failures: Vec<Failure>,
     /// Conflicting works that are not in order.
     pub unordered: Vec<(u32, u32)>,
+    /// Events and semaphores whose values the order does not determine; they may wrap.
+    pub improper: Vec<bool>,
 }
 
 /// A use of an event or semaphore that waits.
@@ -185,8 +187,8 @@ pub fn prove(sk: &Skeleton) -> Proof {
     prover.queues(&clocks);
     let unordered = prover.races(&clocks);
     prover.failures.sort_by_key(|f| f.premise);
-    let Prover { graph, order, failures, .. } = prover;
-    Proof { graph, order, edges, clocks, failures, unordered }
+    let Prover { graph, order, failures, improper, .. } = prover;
+    Proof { graph, order, edges, clocks, failures, unordered, improper }
 }
 
 impl Prover<'_> {

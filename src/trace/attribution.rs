@@ -117,7 +117,7 @@ impl Attribution {
 #[derive(Clone, Debug, Default)]
 pub struct Lanes {
     // end of the last slice of each lane, by stream
-    ends: std::collections::HashMap<u16, Vec<u64>>,
+    ends: rustc_hash::FxHashMap<u16, Vec<u64>>,
 }
 
 impl Lanes {

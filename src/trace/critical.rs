@@ -4,6 +4,8 @@
 
 use std::collections::VecDeque;
 
+use smallvec::{SmallVec, smallvec};
+
 use super::record::{InstRecord, Record, TransferRecord};
 use super::updates::Updates;
 
@@ -11,7 +13,7 @@ use super::updates::Updates;
 const REMEMBERED: usize = 512;
 
 /// Ticks by stream, and at the end the ticks between an update and its effect.
-type Path = Vec<u64>;
+type Path = SmallVec<[u64; 16]>;
 
 #[derive(Clone, Debug)]
 struct Node {
@@ -38,7 +40,7 @@ impl CriticalPath {
             width: streams + 1,
             recent: vec![VecDeque::new(); streams],
             updates: Updates::default(),
-            longest: (0, vec![0; streams + 1]),
+            longest: (0, smallvec![0; streams + 1]),
         }
     }
 
@@ -97,7 +99,7 @@ impl CriticalPath {
                 path
             }
             _ => {
-                let mut path = vec![0; self.width];
+                let mut path: Path = smallvec![0; self.width];
                 path[s] = at;
                 path
             }
@@ -136,6 +138,6 @@ impl CriticalPath {
     /// Ticks of the path that ends last: per stream, and between updates and their effects.
     pub fn finish(mut self) -> (Vec<u64>, u64) {
         let sync = self.longest.1.pop().unwrap_or(0);
-        (self.longest.1, sync)
+        (self.longest.1.into_vec(), sync)
     }
 }

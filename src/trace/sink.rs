@@ -80,9 +80,9 @@ pub struct Sink {
     columns: Vec<Column>,
     limit: Option<u64>,
     part: usize,
-    done: u64,
     rows: u64,
-    file: Box<dyn Rows>,
+    // none between a full file and the next row
+    file: Option<Box<dyn Rows>>,
 }
 
 impl Sink {
@@ -105,9 +105,8 @@ impl Sink {
             columns,
             limit,
             part: 0,
-            done: 0,
             rows: 0,
-            file,
+            file: Some(file),
         })
     }
 
@@ -116,16 +115,20 @@ impl Sink {
     /// # Errors
     /// The file cannot be written.
     pub fn row(&mut self, cells: &[Value]) -> io::Result<()> {
-        self.file.row(cells)?;
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => {
+                self.part += 1;
+                let path = self.directory.join(format!("{}.{}", self.name, self.part));
+                open(self.container, &path, &self.columns, self.limit)?
+            }
+        };
+        file.row(cells)?;
         self.rows += 1;
-        if self.limit.is_some_and(|limit| self.file.size() >= limit) {
-            self.part += 1;
-            let path = self.directory.join(format!("{}.{}", self.name, self.part));
-            let next = open(self.container, &path, &self.columns, self.limit)?;
-            let full = std::mem::replace(&mut self.file, next);
-            self.done += full.size();
-            full.finish()?;
+        if self.limit.is_some_and(|limit| file.size() >= limit) {
+            return file.finish();
         }
+        self.file = Some(file);
         Ok(())
     }
 
@@ -139,7 +142,7 @@ impl Sink {
     /// # Errors
     /// The file cannot be written.
     pub fn finish(self) -> io::Result<()> {
-        self.file.finish()
+        self.file.map_or(Ok(()), |f| f.finish())
     }
 }
 

@@ -1,7 +1,8 @@
 //! Summary of a run, made from its records: per engine what it did and why it waited.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::attribution::{Attribution, Resume, Span};
@@ -33,6 +34,17 @@ pub struct Gap {
     pub waited: Option<(SyncId, Option<(u16, u64)>)>,
 }
 
+/// Time that a stream waited for one thing and one releaser.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Waiting {
+    /// The event or semaphore.
+    pub on: String,
+    /// The stream whose update ended the waits; `None` if nobody did.
+    pub released_by: Option<String>,
+    /// Ticks.
+    pub ticks: u64,
+}
+
 /// Gaps kept per stream, the longest ones.
 const GAPS: usize = 4;
 
@@ -53,6 +65,8 @@ pub struct StreamSummary {
     pub stall_ticks: Stalls,
     /// Ticks of waiting by the event or semaphore waited for.
     pub waited_on: BTreeMap<String, u64>,
+    /// The same by who ended the waits, longest first.
+    pub waits: Vec<Waiting>,
     /// Ticks from start to end, summed over instructions; they overlap.
     pub instruction_ticks: u64,
     /// Bytes read by the data path.
@@ -104,12 +118,14 @@ pub struct SummaryBuilder {
     streams: Vec<StreamSummary>,
     attribution: Attribution,
     critical: CriticalPath,
-    words: HashMap<(u16, u32), WordSummary>,
+    words: FxHashMap<(u16, u32), WordSummary>,
+    // ticks of waiting, by stream, what was waited for and which stream released it
+    waited: FxHashMap<(usize, SyncId, Option<u16>), u64>,
     memory: [[u64; 2]; 3],
     transfers: TransferTotals,
     // transfers of each block so far, and bytes moved by (block, transfer in it)
-    block_seen: HashMap<u32, usize>,
-    moved: HashMap<(u32, usize), (u64, u64)>,
+    block_seen: FxHashMap<u32, usize>,
+    moved: FxHashMap<(u32, usize), (u64, u64)>,
     active: Cover,
     by_kind: [(TransferTotals, Cover); 3],
     dynamic: Cover,
@@ -207,7 +223,7 @@ impl SummaryBuilder {
             _ => (0, None),
         };
         let (streams, words, facts) = (&mut self.streams, &mut self.words, &self.facts);
-        let any_engine = &mut self.any_engine;
+        let (any_engine, total_waits) = (&mut self.any_engine, &mut self.waited);
         self.attribution.add(record, |s, span| {
             let word = words.entry((s as u16, pc)).or_default();
             let ticks = span.to - span.from;
@@ -225,10 +241,11 @@ impl SummaryBuilder {
                     if cause == StallCause::Port {
                         word.port_ticks += ticks;
                     }
-                    if let (StallCause::Semaphore | StallCause::Event, Some((id, _))) =
+                    if let (StallCause::Semaphore | StallCause::Event, Some((id, by))) =
                         (cause, waited)
                     {
-                        *streams[s].waited_on.entry(facts.sync_name(id)).or_default() += ticks;
+                        let by = by.map(|(stream, _)| stream);
+                        *total_waits.entry((s, id, by)).or_default() += ticks;
                     }
                     keep_gap(&mut streams[s].gaps, span, cause, pc, waited);
                 }
@@ -316,6 +333,17 @@ impl SummaryBuilder {
         self.transfers.active_ticks = self.active.total();
         let by_kind =
             self.by_kind.map(|(t, cover)| TransferTotals { active_ticks: cover.total(), ..t });
+        for ((s, id, by), ticks) in self.waited {
+            let on = self.facts.sync_name(id);
+            *self.streams[s].waited_on.entry(on.clone()).or_default() += ticks;
+            let released_by = by.and_then(|b| header.streams.get(usize::from(b)).cloned());
+            self.streams[s].waits.push(Waiting { on, released_by, ticks });
+        }
+        for s in &mut self.streams {
+            let key =
+                |w: &Waiting| (std::cmp::Reverse(w.ticks), w.on.clone(), w.released_by.clone());
+            s.waits.sort_by_key(key);
+        }
         let (path, sync) = self.critical.finish();
         let length = path.iter().sum::<u64>() + sync;
         let share = |t: u64| t as f64 / length.max(1) as f64;
@@ -380,7 +408,7 @@ fn keep_gap(
     gaps.sort_by_key(|g| (std::cmp::Reverse(g.to - g.from), g.from));
 }
 
-fn loads(facts: &Facts, moved: &HashMap<(u32, usize), (u64, u64)>) -> BTreeMap<String, Loads> {
+fn loads(facts: &Facts, moved: &FxHashMap<(u32, usize), (u64, u64)>) -> BTreeMap<String, Loads> {
     let mut out: BTreeMap<String, Loads> = BTreeMap::new();
     for (&(block, which), &(count, bytes)) in moved {
         let source = facts.blocks.get(block as usize).and_then(|b| b.source.get(which).copied());

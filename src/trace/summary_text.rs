@@ -3,7 +3,10 @@
 use std::fmt::Write as _;
 
 use super::record::StallCause;
-use super::summary::Summary;
+use super::summary::{Summary, Waiting};
+
+/// Waits of a stream in the text.
+const WAITS: usize = 3;
 
 impl Summary {
     /// As a table for people. Streams without instructions are left out.
@@ -48,12 +51,26 @@ impl Summary {
                 stalls.join(", ")
             );
         }
+        self.waits(&mut out);
         self.rates(&mut out);
         self.instructions(&mut out);
         for w in &self.warnings {
             let _ = writeln!(out, "warning: {}: {}", w.category, w.message);
         }
         out
+    }
+
+    /// The longest waits of each stream, and who ended them.
+    fn waits(&self, out: &mut String) {
+        for (s, &period) in self.streams.iter().zip(&self.periods) {
+            let long = |w: &&Waiting| w.ticks as f64 >= 0.01 * self.total_ticks as f64;
+            for w in s.waits.iter().filter(long).take(WAITS) {
+                let by = w.released_by.as_ref();
+                let by = by.map_or(String::new(), |b| format!(", released by {b}"));
+                let cycles = w.ticks / period.max(1);
+                let _ = writeln!(out, "{} waited {cycles} cycles for {}{by}", s.name, w.on);
+            }
+        }
     }
 
     fn rates(&self, out: &mut String) {

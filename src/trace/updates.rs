@@ -1,6 +1,8 @@
 //! Where the latest updates of events and semaphores came from, for arrows: bounded memory.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
 
 use super::record::SyncRecord;
 use crate::sync::SyncId;
@@ -17,12 +19,12 @@ type Ring<T> = VecDeque<(By, u64, T)>;
 /// The latest updates of each event and semaphore, with something attached to each.
 #[derive(Clone, Debug)]
 pub struct Updates<T> {
-    rings: HashMap<SyncId, Ring<T>>,
+    rings: FxHashMap<SyncId, Ring<T>>,
 }
 
 impl<T> Default for Updates<T> {
     fn default() -> Self {
-        Updates { rings: HashMap::new() }
+        Updates { rings: FxHashMap::default() }
     }
 }
 

@@ -31,6 +31,11 @@ fn word(v: &Value) -> u32 {
     number(v) as u32
 }
 
+/// Text of a member.
+fn s<'a>(v: &'a Value, key: &str) -> &'a str {
+    v[key].as_str().unwrap()
+}
+
 fn words(v: &Value) -> Vec<u32> {
     v.as_array().unwrap().iter().map(word).collect()
 }
@@ -654,8 +659,8 @@ fn run(entry: &Value) -> Outcome {
                 .unwrap();
             assert_eq!(out[..16], source[4 * first..4 * first + 16], "{what}");
         }
-        "timing_dependency" => timing(inputs, expect, &what),
-        "flix_roundtrip" => round_trip(s(inputs, "asm"), s(expect, "memory_bytes"), &what),
+        "timing_dependency" => timing(inputs, expect, what),
+        "flix_roundtrip" => round_trip(s(inputs, "asm"), s(expect, "memory_bytes"), what),
         other => panic!("no runner for {other}"),
     }
     Ran
@@ -673,11 +678,13 @@ fn broadcast8(value: u32) -> u32 {
 
 /// Issue distances by the stages of the tables.
 fn timing(inputs: &Value, expect: &Value, what: &str) {
-    use tpbemu::q7::core::timing::{ACCUMULATOR, ALU, MEMORY, VECTOR, result_stage};
+    use tpbemu::q7::core::timing::{
+        ACCUMULATOR, ACCUMULATOR_USE, ALU, MEMORY, VECTOR, result_stage,
+    };
     let stage = match s(inputs, "producer") {
         name if name.ends_with(" acc") => {
             // An accumulator is read where it is written, so the next bundle may follow at once.
-            let distance = u32::from(ACCUMULATOR - ACCUMULATOR).max(1);
+            let distance = u32::from(ACCUMULATOR - ACCUMULATOR_USE).max(1);
             assert_eq!(distance, word(&expect["issue_distance_cycles"]), "{what}");
             assert_eq!(u32::from(ACCUMULATOR - VECTOR), word(&expect["result_latency"]), "{what}");
             return;

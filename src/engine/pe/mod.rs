@@ -52,7 +52,7 @@ pub const OPS: &[Op] = &[
 ];
 
 /// State that survives between instructions.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct PeState {
     /// The stationary operand.
     array: array::Array,

@@ -27,7 +27,7 @@ const MAPS: usize = 4;
 const NO_TAG: u8 = 0xFF;
 
 /// Tags of the cells, `[row][column]`; empty until the first load.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Tags {
     cols: usize,
     tags: Vec<u8>,

@@ -16,7 +16,7 @@ use crate::memory::Space;
 const CAPACITY: usize = 512;
 
 /// A window of a table: which indices it holds, and the raw elements of each channel.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct PoolBuffer {
     start: u32,
     mask: u32,

@@ -154,13 +154,26 @@ impl Assembler<'_> {
         Ok(())
     }
 
-    /// `.allow_race acc PE ACT "reason"`, `.allow_race "reason"`.
+    /// `.allow_race acc PE ACT "reason"`, `.allow_race between "ACT 3" "in load" "reason"`,
+    /// `.allow_race "reason"`.
     pub(super) fn allow_race(&mut self, cursor: &mut Cursor<'_, '_>) -> SyntaxResult<()> {
-        let mut race = AllowedRace { tensor: None, engines: None, reason: String::new() };
+        let mut race =
+            AllowedRace { tensor: None, engines: None, words: None, reason: String::new() };
         let mut engines = Vec::new();
         while let Some(token) = cursor.peek().filter(|t| t.kind == Kind::Ident) {
             cursor.next();
-            if self.program.tensor(token.text).is_some() && race.tensor.is_none() {
+            if token.text == "between" && race.words.is_none() {
+                let mut places = [String::new(), String::new()];
+                for place in &mut places {
+                    let token = cursor.string("an instruction, as \"ACT 3\" or \"QUEUE BLOCK\"")?;
+                    *place = self.text(token)?;
+                    if place.split_whitespace().count() != 2 {
+                        let message = "name a stream and a word, as \"ACT 3\" or \"ACT label\"";
+                        return Err(SyntaxError::new(token.span, message));
+                    }
+                }
+                race.words = Some(places);
+            } else if self.program.tensor(token.text).is_some() && race.tensor.is_none() {
                 race.tensor = Some(token.text.to_owned());
             } else if let Ok(engine) = token.text.parse::<Engine>() {
                 engines.push((engine, token.span));

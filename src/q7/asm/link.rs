@@ -162,6 +162,8 @@ mod sh {
     pub const PROGBITS: u32 = 1;
     pub const SYMTAB: u32 = 2;
     pub const STRTAB: u32 = 3;
+    pub const RELA: u32 = 4;
+    pub const DYNAMIC: u32 = 6;
     pub const NOBITS: u32 = 8;
     pub const WRITE: u32 = 1;
     pub const ALLOC: u32 = 2;
@@ -210,7 +212,7 @@ fn write(
         at
     });
 
-    // Section headers: null, the sections, .symtab, .strtab, .shstrtab.
+    // Section headers: null, the sections, .dynamic, .rela.got, .symtab, .strtab, .shstrtab.
     let mut names = Strings::default();
     let mut strings = Strings::default();
     let mut headers: Vec<[u32; 10]> = vec![[0; 10]];
@@ -223,6 +225,17 @@ fn write(
         let at = offset + (section.address - base);
         let (name, size) = (names.add(&section.name), section.bytes.len() as u32);
         headers.push([name, kind, flags, section.address, at, size, 0, 0, section.align.max(1), 0]);
+    }
+    let symtab_at = headers.len() as u32 + 2;
+    let flags = sh::ALLOC | sh::WRITE;
+    let rest = scratch.len() as u32 - dynamic_size;
+    let strtab_at = symtab_at + 1;
+    let rela = [SCRATCH_BASE + dynamic_size, offsets[2] + dynamic_size, rest, symtab_at, 0, 4, 12];
+    let dynamic = [SCRATCH_BASE, offsets[2], dynamic_size, strtab_at, 0, 4, 8];
+    for (name, kind, [address, at, size, link, info, align, entry]) in
+        [(".dynamic", sh::DYNAMIC, dynamic), (".rela.got", sh::RELA, rela)]
+    {
+        headers.push([names.add(name), kind, flags, address, at, size, link, info, align, entry]);
     }
     let mut symbols = vec![0; 16];
     let is_global = |name: &String| assembly.globals.iter().any(|g| g == name);

@@ -278,11 +278,13 @@ impl Linker {
                 let slot = ((r.kind - reloc::LOW) % (reloc::HIGH - reloc::LOW)) as usize;
                 let bytes = &section.bytes[start..];
                 let high = r.kind >= reloc::HIGH;
-                let (encoded, absolute) = operand(bytes, here, slot, value, high)?;
+                let near =
+                    section.segment == Segment::Text && target.segment == Some(Segment::Text);
+                let (encoded, absolute) = operand(bytes, here, slot, value, high, near)?;
                 let end = start + encoded.len();
                 section.bytes[start..end].copy_from_slice(&encoded);
                 if !absolute {
-                    return same_segment(section.segment, target.segment);
+                    return Ok(());
                 }
                 value
             }
@@ -316,17 +318,17 @@ impl Linker {
     }
 }
 
-/// Code and data move apart when a library is loaded.
-fn same_segment(from: Segment, to: Option<Segment>) -> Result<()> {
-    match to {
-        Some(Segment::Text) if from == Segment::Text => Ok(()),
-        _ => Err(program("the target of a branch, call or l32r must be in the text segment")),
-    }
-}
-
 /// The instruction at the start of `bytes` with another operand in `slot`, and whether that operand
-/// is absolute (a half of an address) rather than relative to the instruction.
-fn operand(bytes: &[u8], pc: u32, slot: usize, value: u32, high: bool) -> Result<(Vec<u8>, bool)> {
+/// is absolute (a half of an address) rather than relative to the instruction. `near` tells that
+/// instruction and target stay together when the library is loaded.
+fn operand(
+    bytes: &[u8],
+    pc: u32,
+    slot: usize,
+    value: u32,
+    high: bool,
+    near: bool,
+) -> Result<(Vec<u8>, bool)> {
     let mut bundle = codec::decode(bytes, pc, CodecOptions::OWN)?;
     let Some(op) = bundle.ops.get_mut(slot) else {
         return Err(program(format!("the instruction has no slot {slot}")));
@@ -340,6 +342,9 @@ fn operand(bytes: &[u8], pc: u32, slot: usize, value: u32, high: bool) -> Result
     let Some(at) = at else {
         return Err(program(format!("`{}` has no operand to relocate", op.row.mnemonic)));
     };
+    if !absolute && !near {
+        return Err(program("the target of a branch, call or l32r must be in the text segment"));
+    }
     op.values[at] = match (absolute, high) {
         (true, true) => i64::from(value >> 16),
         (true, false) => i64::from(value & 0xffff),

@@ -321,14 +321,14 @@ impl<'a> Assembler<'a> {
                 }
             }
             Item::Section(name) => *current = self.section(name),
-            Item::Global(name) => {
+            Item::Global(names) => {
                 if !self.placed {
-                    self.globals.push(name.clone());
+                    self.globals.extend(names.iter().cloned());
                 }
             }
-            Item::Weak(name) => {
+            Item::Weak(names) => {
                 if !self.placed {
-                    self.weak.push(name.clone());
+                    self.weak.extend(names.iter().cloned());
                 }
             }
             Item::Set(name, value) => {

@@ -202,6 +202,7 @@ impl Object {
                     object::SymbolKind::Label
                 }
                 Place::Section(_) | Place::Common(_) => object::SymbolKind::Data,
+                Place::Absolute => object::SymbolKind::Label,
                 _ => object::SymbolKind::Unknown,
             };
             let local = symbol.binding == Binding::Local;

@@ -21,8 +21,8 @@ pub(super) struct Statement {
 pub(super) enum Item {
     Label(String),
     Section(String),
-    Global(String),
-    Weak(String),
+    Global(Vec<String>),
+    Weak(Vec<String>),
     Set(String, Expr),
     Align(u32),
     Data(Data),
@@ -151,6 +151,19 @@ fn list(rest: &str) -> Result<Vec<Expr>> {
     rest.split(',').map(|part| Expr::parse(part.trim())).collect()
 }
 
+fn names(rest: &str) -> Result<Vec<String>> {
+    rest.split(',')
+        .map(|part| {
+            let name = part.trim();
+            if super::expr::is_symbol(name) {
+                Ok(name.to_owned())
+            } else {
+                Err(bad(format!("`{name}` is not a symbol")))
+            }
+        })
+        .collect()
+}
+
 fn small(expr: &Expr, max: i64) -> Result<i64> {
     if expr.symbols.is_empty() && (0..=max).contains(&expr.constant) {
         Ok(expr.constant)
@@ -171,8 +184,8 @@ fn directive(name: &str, rest: &str) -> Result<Option<Item>> {
             let dotted = section.strip_prefix('.').filter(|s| *s == super::KERNEL_TABLE);
             Item::Section(dotted.unwrap_or(section).to_owned())
         }
-        ".global" | ".globl" => Item::Global(rest.to_owned()),
-        ".weak" => Item::Weak(rest.to_owned()),
+        ".global" | ".globl" => Item::Global(names(rest)?),
+        ".weak" => Item::Weak(names(rest)?),
         ".set" | ".equ" => {
             let (symbol, value) =
                 rest.split_once(',').ok_or_else(|| bad("`.set` needs a name and a value"))?;

@@ -3,8 +3,8 @@
 //! One set of tables (`tables/`) serves decoder, encoder, assembler and disassembler. Everything is
 //! kept in bundle bits: bit `i` is bit `i % 8` of byte `i / 8`. (wiki: isa/core/flix-encoding)
 //!
-//! Limits: the public pages give the interior of N0 completely, of N1, N2 and F0 in part, and of
-//! F1, F2, F3, F4, F6, F7 and F11 not at all. A bundle with an unpublished part is framed (format
+//! Limits: the public pages give the interior of N0 completely, of N1, N2 and F0 in part, of F2 the
+//! divide steps, and of F1, F3, F4, F6, F7 and F11 nothing. A bundle with an unpublished part is framed (format
 //! and length) and then refused with [`crate::error::ErrorClass::MissingSpecification`].
 
 pub mod field;
@@ -23,7 +23,7 @@ pub use table::{FormatId, Place, Row, Status, Tables, tables};
 const PAGE: &str = "wiki: isa/core/libisa-decode-model";
 
 /// What the decoder accepts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Options {
     /// Accept this project's private codes for operations whose hardware word is not published.
     /// Code of the vendor must be read without it.

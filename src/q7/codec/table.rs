@@ -184,12 +184,13 @@ pub fn tables() -> &'static Tables {
     TABLES.get_or_init(load)
 }
 
-const SLOT_TABLES: [&str; 7] = [
+const SLOT_TABLES: [&str; 8] = [
     include_str!("tables/n0.csv"),
     include_str!("tables/n1.csv"),
     include_str!("tables/n2.csv"),
     include_str!("tables/f0_s1.csv"),
     include_str!("tables/f0_s3.csv"),
+    include_str!("tables/f2.csv"),
     include_str!("tables/fixed.csv"),
     include_str!("tables/n2_private.csv"),
 ];

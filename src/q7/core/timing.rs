@@ -37,11 +37,13 @@ pub const VECTOR: u8 = 10;
 /// Stage at which valign is read and written by loads.
 pub const ALIGN: u8 = 9;
 
-/// Stage at which accumulators are written, and read by what accumulates into them.
+/// Stage at which accumulators are written.
 pub const ACCUMULATOR: u8 = 12;
+/// Stage at which an operation reads the accumulator that it adds to.
+pub const ACCUMULATOR_USE: u8 = 12;
 
 /// Parameters that the pages leave open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Timing {
     /// OPEN: bubble of a taken branch, by default resolve stage 3 plus fetch latency 3.
     /// (wiki: uarch/pipeline-timing)

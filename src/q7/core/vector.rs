@@ -143,7 +143,7 @@ pub(super) fn lower(bundle: &Bundle, _config: &CoreConfig) -> Result<VectorBundl
                     File::Ar if memory => timing::ADDRESS,
                     File::Ar => read_stage,
                     File::VAlign if !is_store(&action) => timing::ALIGN,
-                    File::WVec if field.access == Access::Modify => timing::ACCUMULATOR,
+                    File::WVec if field.access == Access::Modify => timing::ACCUMULATOR_USE,
                     _ => timing::VECTOR,
                 };
                 out.reads.push((slot, stage));

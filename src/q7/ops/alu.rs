@@ -26,6 +26,15 @@ fn mul_sign_sat(a: i16, b: i16) -> i16 {
 
 const MINORMAX: &str = "which value of the selector bit picks the minimum";
 
+/// Average in a wider type, rounded down, or half up if one is added.
+macro_rules! average {
+    ($view:ident, $view_mut:ident, $lane:ty, $wide:ty, $round:literal) => {
+        lanes2!($view, $view_mut, |a, b| {
+            ((<$wide>::from(a) + <$wide>::from(b) + $round) >> 1) as $lane
+        })
+    };
+}
+
 pub(super) static OPS: &[OpDef] = &[
     // a + b
     op("ivp_add2nx8", V_VV, lanes2!(u8s, u8s_mut, |a, b| a.wrapping_add(b))),
@@ -72,46 +81,14 @@ pub(super) static OPS: &[OpDef] = &[
     op("ivp_abssubu2nx8", V_VV, lanes2!(u8s, u8s_mut, |a, b| a.abs_diff(b))),
     op("ivp_absssubnx16", V_VV, lanes2!(i16s, i16s_mut, |a, b| abs_sub_sat(a, b))),
     // (a + b) >> 1 and (a + b + 1) >> 1, with one extra bit
-    op(
-        "ivp_avgnx16",
-        V_VV,
-        lanes2!(i16s, i16s_mut, |a, b| ((i32::from(a) + i32::from(b)) >> 1) as i16),
-    ),
-    op(
-        "ivp_avg2nx8",
-        V_VV,
-        lanes2!(i8s, i8s_mut, |a, b| ((i16::from(a) + i16::from(b)) >> 1) as i8),
-    ),
-    op(
-        "ivp_avgrnx16",
-        V_VV,
-        lanes2!(i16s, i16s_mut, |a, b| ((i32::from(a) + i32::from(b) + 1) >> 1) as i16),
-    ),
-    op(
-        "ivp_avgr2nx8",
-        V_VV,
-        lanes2!(i8s, i8s_mut, |a, b| ((i16::from(a) + i16::from(b) + 1) >> 1) as i8),
-    ),
-    op(
-        "ivp_avgunx16",
-        V_VV,
-        lanes2!(u16s, u16s_mut, |a, b| ((u32::from(a) + u32::from(b)) >> 1) as u16),
-    ),
-    op(
-        "ivp_avgu2nx8",
-        V_VV,
-        lanes2!(u8s, u8s_mut, |a, b| ((u16::from(a) + u16::from(b)) >> 1) as u8),
-    ),
-    op(
-        "ivp_avgrunx16",
-        V_VV,
-        lanes2!(u16s, u16s_mut, |a, b| ((u32::from(a) + u32::from(b) + 1) >> 1) as u16),
-    ),
-    op(
-        "ivp_avgru2nx8",
-        V_VV,
-        lanes2!(u8s, u8s_mut, |a, b| ((u16::from(a) + u16::from(b) + 1) >> 1) as u8),
-    ),
+    op("ivp_avgnx16", V_VV, average!(i16s, i16s_mut, i16, i32, 0)),
+    op("ivp_avg2nx8", V_VV, average!(i8s, i8s_mut, i8, i16, 0)),
+    op("ivp_avgrnx16", V_VV, average!(i16s, i16s_mut, i16, i32, 1)),
+    op("ivp_avgr2nx8", V_VV, average!(i8s, i8s_mut, i8, i16, 1)),
+    op("ivp_avgunx16", V_VV, average!(u16s, u16s_mut, u16, u32, 0)),
+    op("ivp_avgu2nx8", V_VV, average!(u8s, u8s_mut, u8, u16, 0)),
+    op("ivp_avgrunx16", V_VV, average!(u16s, u16s_mut, u16, u32, 1)),
+    op("ivp_avgru2nx8", V_VV, average!(u8s, u8s_mut, u8, u16, 1)),
     op("ivp_mulsgnnx16", V_VV, lanes2!(i16s, i16s_mut, |a, b| mul_sign(a, b))),
     op("ivp_mulsgnsnx16", V_VV, lanes2!(i16s, i16s_mut, |a, b| mul_sign_sat(a, b))),
     missing("ivp_minormax2nx8", V_VVB, MINORMAX, "wiki: iss/cas-arith-sem"),

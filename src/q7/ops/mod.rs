@@ -8,6 +8,7 @@
 
 mod alu;
 mod convert;
+mod divide;
 mod fastfp;
 mod flag;
 mod fp;
@@ -259,6 +260,7 @@ pub fn all() -> impl Iterator<Item = &'static OpDef> {
 static FAMILIES: &[&[OpDef]] = &[
     alu::OPS,
     convert::OPS,
+    divide::OPS,
     flag::OPS,
     fp::COMPARES,
     fp::OPS,

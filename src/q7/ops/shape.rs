@@ -91,6 +91,10 @@ shapes! {
     VV_VVI4 = [VU, VT, VS, VR, imm("slct", 4)];
     /// `vu(rw), vt, vs, vr, slct_h`
     VV_VVI2 = [VUM, VT, VS, VR, imm("slct_h", 2)];
+    /// `vt, vu, vs, vr, lane_ctrl`
+    VV_VVI1 = [VT, VU, VS, VR, imm("lane_ctrl", 1)];
+    /// `vt(rw), vu(rw), vr, lane_ctrl`
+    VVM_VI1 = [VTM, VUM, VR, imm("lane_ctrl", 1)];
     /// `vbt, vs, vr`
     B_VV = [VBT, VS, VR];
     /// `vbt, vs, vr, vbr`

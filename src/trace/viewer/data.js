@@ -8,6 +8,8 @@ const COLUMNS = {
       ['stream', 'h'], ['flags', 'b'], ['stall', 'b']],
   T: [['start', 'd'], ['dur', 'u'], ['pc', 'u'], ['stream', 'h'], ['cause', 'b']],
   S: [['tick', 'd'], ['value', 'u'], ['byIndex', 'u'], ['id', 'h'], ['by', 'h']],
+  Q: [['start', 'd'], ['dur', 'u'], ['pc', 'u'], ['index', 'u'], ['cycles', 'u'], ['core', 'b']],
+  C: [['tick', 'd'], ['value', 'u'], ['which', 'h']],
 };
 const ARRAYS = {d: Float64Array, u: Uint32Array, f: Float32Array, h: Uint16Array, b: Uint8Array};
 const NONE = 0xffff;
@@ -20,7 +22,8 @@ function bytesOf(text) {
 }
 
 async function readColumns() {
-  const blocks = {I: [], T: [], S: []}, rows = {I: 0, T: 0, S: 0};
+  const blocks = {}, rows = {};
+  for (const kind in COLUMNS) { blocks[kind] = []; rows[kind] = 0; }
   for (const e of document.querySelectorAll('script[data-k]')) {
     const n = Number(e.dataset.n), kind = e.dataset.k;
     const stream = new Blob([bytesOf(e.textContent)]).stream().pipeThrough(new DecompressionStream('deflate'));
@@ -137,6 +140,7 @@ function time(t) {
   return a < 1e3 ? x.toFixed(a < 10 ? 2 : 1) + ' ns' : a < 1e6 ? (x / 1e3).toFixed(3) + ' µs' : (x / 1e6).toFixed(3) + ' ms';
 }
 const big = n => n < 1e4 ? String(Math.round(n * 100) / 100) : n < 1e7 ? (n / 1e3).toFixed(1) + 'k' : n < 1e9 ? (n / 1e6).toFixed(1) + 'M' : n < 1e12 ? (n / 1e9).toFixed(1) + ' G' : (n / 1e12).toFixed(2) + ' T';
+const rate = (n, unit) => { const [x, u] = n < 1e3 ? [1, ''] : n < 1e6 ? [1e3, 'k'] : n < 1e9 ? [1e6, 'M'] : n < 1e12 ? [1e9, 'G'] : [1e12, 'T']; return (n / x).toFixed(n / x < 100 && n ? 2 : 0) + ' ' + u + unit; };
 function syncName(id) {
   const event = id & 0x8000, n = id & 0x7fff, name = (event ? META.facts.events : META.facts.semaphores)[n];
   return (event ? 'E[' : 'S[') + n + ']' + (name ? ' ' + name : '');

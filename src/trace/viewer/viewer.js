@@ -3,6 +3,7 @@
 const STALLS = {semaphore: '#e2605b', event: '#d6589b', dependency: '#f0a13a', queue: '#8fa3b8', drain: '#a571c9', port: '#e3c22e', control: '#d4dae2'};
 const PALETTE = ['#3b78c2', '#4a9d5b', '#c7762b', '#8060b8', '#2f9ea8', '#b5547a', '#7d8f2e', '#5a6fd0', '#a8652f', '#3d8f86', '#9a5bb0', '#5d8a3f', '#c2694f', '#4787a8', '#8c7a33', '#6f6aa8'];
 const GUTTER = 158, RULER = 26, MARK = '#e8b400';
+const POOL = 2, MEMORY = 0xff00, LOAD = 0xffffffff, LIBRARY = 255;
 const $ = id => document.getElementById(id);
 const canvas = $('view'), ctx = canvas.getContext('2d'), tip = $('tip');
 const streams = META.header.streams, engines = META.engines;
@@ -16,15 +17,16 @@ function classify() {
     pcClass[s] = new Map();
     for (const pc in META.names[s] ?? {}) {
       const name = META.names[s][pc][0];
-      if (!classes.has(name)) { classes.set(name, classes.size % 256); colours.push(PALETTE[colours.length % PALETTE.length]); }
+      if (!classes.has(name)) { classes.set(name, classes.size % LIBRARY); colours.push(PALETTE[colours.length % PALETTE.length]); }
       pcClass[s].set(Number(pc), classes.get(name));
     }
   });
 }
 
 function build() {
-  const {I, T: W, S} = T;
+  const {I, T: W, S, C} = T;
   classify();
+  const counters = by(C, i => C.which[i]);
   const klass = r => pcClass[I.stream[r]].get(I.pc[r]) ?? 0;
   const data = rowsBy(I, r => I.flags[r] & 1), control = rowsBy(I, r => !(I.flags[r] & 1)), waits = rowsBy(W);
   // slices that start before their predecessor is over get a track of their own; of each, the part
@@ -54,29 +56,34 @@ function build() {
       overlapped(s);
       if (control[s].length) add('slices', 13, '', {s, sub: 'sequencer', lane: new Lane(control[s], I.start, dur, klass)});
       add('stalls', 9, '', {s, sub: 'stalls', lane: new Lane(waits[s], W.start, W.dur, r => W.cause[r])});
-      if (s === 0 && I.n) { y += 2; add('rate', 30, '', {s, sub: 'of ' + big(META.facts.pe[0] * META.facts.pe[1] * 2 * META.facts.engine_hz[0]) + 'FLOP/s', lanes: tracks.filter(t => t.kind === 'slices' && t.sub !== 'sequencer').map(t => t.lane), weight: I.flops, peak: META.facts.pe[0] * META.facts.pe[1] * 2 * META.facts.engine_hz[0], unit: 'FLOP/s'}); }
+      if (s === 0 && I.n) { y += 2; add('rate', 30, '', {s, sub: 'of ' + rate(META.facts.pe[0] * META.facts.pe[1] * 2 * META.facts.engine_hz[0], 'FLOP/s'), lanes: tracks.filter(t => t.kind === 'slices' && t.sub !== 'sequencer').map(t => t.lane), weight: I.flops, peak: META.facts.pe[0] * META.facts.pe[1] * 2 * META.facts.engine_hz[0], unit: 'FLOP/s'}); }
+      if (s === POOL) coreTracks(add, () => y++);
       y += 9;
     } else {
       add('slices', 19, name, {s, sub: '', lane: new Lane(data[s].filter(r => !over[r]), I.start, dur, klass), head: true});
       overlapped(s);
+      if (counters.has(s)) add('step', 14, '', {...steps(counters.get(s), C), sub: 'pending', show: big, name: name + ' pending'});
       y += 4;
     }
   });
   const queues = tracks.filter(t => t.kind === 'slices' && t.s >= engines);
-  if (queues.length) { add('rate', 30, 'DMA', {sub: 'of ' + big(META.facts.dma_bytes_per_second) + 'B/s', lanes: queues.map(t => t.lane), weight: I.rd, peak: META.facts.dma_bytes_per_second, unit: 'B/s', head: true}); y += 8; }
+  if (queues.length) { add('rate', 30, 'DMA', {sub: 'of ' + rate(META.facts.dma_bytes_per_second, 'B/s'), lanes: queues.map(t => t.lane), weight: I.rd, peak: META.facts.dma_bytes_per_second, unit: 'B/s', head: true}); y += 8; }
   for (const t of tracks) if (t.kind === 'rate') t.sums = t.lanes.map(l => {
     const p = new Float64Array(l.n + 1);
     for (let i = 0; i < l.n; i++) p[i + 1] = p[i] + t.weight[l.rows[i]];
     return p;
   });
-  const byId = new Map();
-  for (let i = 0; i < S.n; i++) { let l = byId.get(S.id[i]); if (!l) byId.set(S.id[i], l = []); l.push(i); }
+  ['SBUF', 'PSUM'].forEach((memory, m) => {
+    if (!counters.has(MEMORY + m)) return;
+    const step = steps(counters.get(MEMORY + m), C), show = v => (v / 100).toFixed(v < 1000 ? 2 : 1) + ' %';
+    add('step', 24, memory, {...step, sub: 'in use, max ' + show(step.max), show, name: memory + ' in use', head: true});
+    y += 4;
+  });
+  const byId = by(S, i => S.id[i]);
   [...byId.keys()].sort((a, b) => a - b).forEach(id => {
-    const rows = Uint32Array.from(byId.get(id)).sort((a, b) => S.tick[a] - S.tick[b] || a - b);
-    const ticks = Float64Array.from(rows, r => S.tick[r]);
-    let max = 1; for (const r of rows) if (S.value[r] > max) max = S.value[r];
-    syncRows.set(id, rows);
-    add('sync', 22, syncName(id), {id, rows, ticks, max, head: true});
+    const step = steps(byId.get(id), S);
+    syncRows.set(id, step.rows);
+    add('step', 22, syncName(id), {...step, id, small: true, sub: 'max ' + big(step.max), show: String, head: true});
     y += 2;
   });
   tracks.height = y + 8;
@@ -86,6 +93,29 @@ function build() {
     const map = hi >= 0 ? new Int32Array(hi - lo + 1).fill(-1) : new Int32Array(0);
     for (const set of [data[s], control[s]]) for (const r of set) map[I.index[r] - lo] = r;
     posOf[s] = {lo: hi >= 0 ? lo : 0, map};
+  });
+}
+
+// Rows of a table by a key.
+function by(table, key) {
+  const out = new Map();
+  for (let i = 0; i < table.n; i++) { const k = key(i); let l = out.get(k); if (!l) out.set(k, l = []); l.push(i); }
+  return out;
+}
+// A value over time from rows with ticks and values.
+function steps(list, table) {
+  const rows = Uint32Array.from(list).sort((a, b) => table.tick[a] - table.tick[b] || a - b);
+  const ticks = Float64Array.from(rows, r => table.tick[r]), values = Uint32Array.from(rows, r => table.value[r]);
+  let max = 1; for (const v of values) if (v > max) max = v;
+  return {rows, ticks, values, max};
+}
+// A row for each Q7 core that ran or got library code.
+function coreTracks(add, gap) {
+  const {Q} = T, cores = by(Q, i => Q.core[i]);
+  [...cores.keys()].sort((a, b) => a - b).forEach(core => {
+    gap();
+    const klass = r => Q.pc[r] === LOAD ? LIBRARY : pcClass[POOL].get(Q.pc[r]) ?? 0;
+    add('cores', 11, '', {s: POOL, core, sub: 'Q7 core ' + core, lane: new Lane(Uint32Array.from(cores.get(core)), Q.start, Q.dur, klass)});
   });
 }
 
@@ -154,7 +184,7 @@ function draw() {
     if (y > h || y + t.h < RULER) continue;
     if (t.head) { ctx.fillStyle = '#e8ebf0'; ctx.fillRect(0, Math.round(y) - 4.5, w, 1); }
     ctx.save(); ctx.beginPath(); ctx.rect(GUTTER, y - 3, w - GUTTER, t.h + 6); ctx.clip();
-    ({slices: drawSlices, stalls: drawStalls, rate: drawRate, sync: drawSync})[t.kind](t, y);
+    ({slices: drawSlices, stalls: drawStalls, rate: drawRate, step: drawSteps, cores: drawCores})[t.kind](t, y);
     ctx.restore();
   }
   for (const [t, s, text] of META.notes) {
@@ -198,10 +228,9 @@ function gutter() {
     const y = yOf(t);
     if (y > size.h || y + t.h < RULER) continue;
     if (t.head) { ctx.fillStyle = '#e0e4ea'; ctx.fillRect(0, Math.round(y) - 4.5, GUTTER - 1, 1); }
-    if (t.label) { ctx.font = t.kind === 'sync' ? '11px system-ui,sans-serif' : '600 12px system-ui,sans-serif'; ctx.textAlign = 'left'; ctx.fillStyle = '#1c2330'; ctx.fillText(fit(t.label, GUTTER - (t.kind === 'sync' ? 46 : 74)), 9, y + t.h / 2); }
+    if (t.label) { ctx.font = t.small ? '11px system-ui,sans-serif' : '600 12px system-ui,sans-serif'; ctx.textAlign = 'left'; ctx.fillStyle = '#1c2330'; ctx.fillText(fit(t.label, GUTTER - (t.small ? 50 : 74)), 9, y + t.h / 2); }
     ctx.font = '10px system-ui,sans-serif'; ctx.textAlign = 'right'; ctx.fillStyle = '#7a8494';
     if (t.sub && t.h >= 9) ctx.fillText(t.sub, GUTTER - 7, y + t.h / 2);
-    if (t.kind === 'sync') ctx.fillText('max ' + big(t.max), GUTTER - 7, y + t.h / 2);
   }
   ctx.textAlign = 'left';
   ctx.restore();
@@ -275,6 +304,19 @@ function drawStalls(t, y) {
   runs(y + 1, t.h - 2, colour, true);
 }
 
+function drawCores(t, y) {
+  const {Q} = T, colour = k => k === LIBRARY ? '#5b6472' : colours[k] ?? '#888';
+  ctx.font = '9px system-ui,sans-serif';
+  gather(t.lane, (s, e, k, r) => {
+    const x = X(s), wide = Math.max(X(e) - x, 1);
+    ctx.fillStyle = colour(k); ctx.fillRect(x, y, wide > 2.5 ? wide - .7 : wide, t.h);
+    const from = Math.max(x, GUTTER), room = Math.min(x + wide, size.w) - from - 6;
+    if (r >= 0 && room > 40) { ctx.fillStyle = '#fff'; ctx.fillText(fit(coreName(r), room), from + 3, y + t.h / 2 + .5); }
+  });
+  runs(y, t.h, colour, false);
+}
+const coreName = r => T.Q.pc[r] === LOAD ? 'library load' : nameOf(POOL, T.Q.pc[r])[0];
+
 // Sum of the weights up to time `t`: whole slices, and the part of the one that `t` cuts.
 function sumTo(lane, sums, t) {
   const l = lane.levels[0], i = upper(l.s, t) - 1;
@@ -303,26 +345,26 @@ function drawRate(t, y) {
   }
 }
 
-function drawSync(t, y) {
-  const {S} = T, base = y + t.h - 2, H = t.h - 5;
+function drawSteps(t, y) {
+  const base = y + t.h - 2, H = t.h - 5;
   ctx.strokeStyle = '#4a5a78'; ctx.fillStyle = '#6f86b530'; ctx.lineWidth = 1;
   const first = upper(t.ticks, view.a), after = upper(t.ticks, view.b);
-  if (after - first > (size.w - GUTTER) / 2) return denseSync(t, first, after, base, H);
-  let i = first - 1, last = -1, v = i < 0 ? 0 : S.value[t.rows[i]];
+  if (after - first > (size.w - GUTTER) / 2) return denseSteps(t, first, after, base, H);
+  let i = first - 1, last = -1, v = i < 0 ? 0 : t.values[i];
   let x = GUTTER;
   const level = () => base - H * v / t.max;
   ctx.font = '10px system-ui,sans-serif';
   while (x < size.w) {
     // the next change, no finer than a pixel
     let j = i + 1;
-    if (j < t.rows.length && X(t.ticks[j]) < x + 1) j = upper(t.ticks, tickAt(x + 1));
-    const end = j < t.rows.length ? Math.min(X(t.ticks[j]), size.w) : Math.min(size.w, Math.max(x, X(META.end)));
+    if (j < t.ticks.length && X(t.ticks[j]) < x + 1) j = upper(t.ticks, tickAt(x + 1));
+    const end = j < t.ticks.length ? Math.min(X(t.ticks[j]), size.w) : Math.min(size.w, Math.max(x, X(META.end)));
     ctx.fillStyle = '#6f86b535'; ctx.fillRect(x, level(), end - x, base - level());
     ctx.fillStyle = '#4a5a78'; ctx.fillRect(x, level() - .5, Math.max(end - x, 1), 1.2);
-    if (end - x > 16) { ctx.fillText(String(v), x + 3, Math.max(y + 6, Math.min(level() + 8, base - 4))); }
-    if (j >= t.rows.length || end >= size.w) break;
+    if (end - x > 16 + 6 * t.show(v).length && t.h > 16) { ctx.fillText(t.show(v), x + 3, Math.max(y + 6, Math.min(level() + 8, base - 4))); }
+    if (j >= t.ticks.length || end >= size.w) break;
     const before = level();
-    i = Math.max(j, upper(t.ticks, t.ticks[j]) - 1); v = S.value[t.rows[i]]; x = end;
+    i = Math.max(j, upper(t.ticks, t.ticks[j]) - 1); v = t.values[i]; x = end;
     ctx.fillRect(x - .5, Math.min(before, level()), 1.2, Math.abs(before - level()));
     if (x === last) x += 1;
     last = x;
@@ -330,19 +372,19 @@ function drawSync(t, y) {
 }
 
 let low = new Float64Array(0), high = new Float64Array(0);
-function denseSync(t, first, after, base, H) {
-  const {S} = T, w = Math.ceil(size.w) + 1, scale = (size.w - GUTTER) / (view.b - view.a);
+function denseSteps(t, first, after, base, H) {
+  const w = Math.ceil(size.w) + 1, scale = (size.w - GUTTER) / (view.b - view.a);
   if (low.length < w) { low = new Float64Array(w); high = new Float64Array(w); }
   low.fill(Infinity); high.fill(-1);
-  let before = first > 0 ? S.value[t.rows[first - 1]] : 0;
+  let before = first > 0 ? t.values[first - 1] : 0;
   for (let i = first; i < after; i++) {
-    const x = Math.floor(GUTTER + (t.ticks[i] - view.a) * scale), v = S.value[t.rows[i]];
+    const x = Math.floor(GUTTER + (t.ticks[i] - view.a) * scale), v = t.values[i];
     const lo = Math.min(v, before), hi = Math.max(v, before);
     if (lo < low[x]) low[x] = lo;
     if (hi > high[x]) high[x] = hi;
     before = v;
   }
-  let lo = first > 0 ? S.value[t.rows[first - 1]] : 0, hi = lo, from = GUTTER, v = lo;
+  let lo = first > 0 ? t.values[first - 1] : 0, hi = lo, from = GUTTER, v = lo;
   const end = Math.min(size.w, Math.ceil(X(META.end)));
   const draw = x => { const a = base - H * hi / t.max, b = base - H * lo / t.max; ctx.fillStyle = '#6f86b535'; ctx.fillRect(from, b, x - from, base - b); ctx.fillStyle = '#8698ba'; ctx.fillRect(from, a - .5, x - from, b - a + 1.2); };
   for (let x = GUTTER; x <= end; x++) {
@@ -422,7 +464,7 @@ function brief(r) {
   if (text && text !== name) out += `<code>${esc(text.slice(0, 300))}</code><br>`;
   if (source) out += `<span class="s">${esc(source)}</span><br>`;
   out += `at ${time(I.start[r])}, busy ${cycles(s, I.dur[r])} cycles (${time(I.dur[r])}), complete after ${cycles(s, I.life[r])}`;
-  if (isTransfer(r)) out += `<br>${I.rd[r].toLocaleString('en')} bytes ${I.flags[r] & 4 ? 'from HBM' : 'stored'}, ${big(I.rd[r] * META.header.tick_hz / Math.max(I.dur[r], 1))}B/s`;
+  if (isTransfer(r)) out += `<br>${I.rd[r].toLocaleString('en')} bytes ${I.flags[r] & 4 ? 'from HBM' : 'stored'}, ${rate(I.rd[r] * META.header.tick_hz / Math.max(I.dur[r], 1), 'B/s')}`;
   if (waited(r)) out += `<br>waited ${cycles(s, I.head[r] - I.granted[r])} cycles for ${esc(syncName(I.sync[r]))}${I.by[r] !== NONE ? ', released by ' + esc(streams[I.by[r]]) : ''}`;
   if (I.stall[r]) out += `<br>held by ${META.causes[I.stall[r] - 1]}`;
   return out;
@@ -495,7 +537,7 @@ function sideSummary() {
   let out = '';
   if (META.error) out += `<div class="bad">${esc(META.error)}</div>`;
   const peak = META.facts.pe[0] * META.facts.pe[1] * 2 * META.facts.engine_hz[0], seconds = total / META.header.tick_hz;
-  out += `<h2>Run</h2><table>${tr('time', time(s.total_ticks) + ', ' + cycles(0, s.total_ticks) + ' PE cycles')}${tr('PE', `${big(s.hardware_flops / seconds)}FLOP/s of ${big(peak)} (${pct(s.hardware_flops / seconds / peak)})`)}${tr('DMA', `${big(s.transfers.bytes / seconds)}B/s of ${big(META.facts.dma_bytes_per_second)}, ${s.transfers.count} transfers`)}`;
+  out += `<h2>Run</h2><table>${tr('time', time(s.total_ticks) + ', ' + cycles(0, s.total_ticks) + ' PE cycles')}${tr('PE', `${rate(s.hardware_flops / seconds, 'FLOP/s')} of ${rate(peak, '')} (${pct(s.hardware_flops / seconds / peak)})`)}${tr('DMA', `${rate(s.transfers.bytes / seconds, 'B/s')} of ${rate(META.facts.dma_bytes_per_second, '')}, ${s.transfers.count} transfers`)}`;
   for (const m in s.memory) out += tr(m, `${big(s.memory[m].read)} B read, ${big(s.memory[m].written)} written`);
   out += '</table><h2>Streams</h2><table><tr><th>stream</th><th class="n">slices</th><th class="n">busy</th><th class="n">critical</th></tr>';
   for (const x of s.streams) {
@@ -543,9 +585,10 @@ function count() { $('found').textContent = $('search').value.trim() || matches.
 
 // ---- input
 
-function pick(x, y) {
+function pick(x, y, click) {
   if (x < GUTTER || y < RULER) return -1;
-  const t = tracks.find(k => k.kind === 'slices' && y >= yOf(k) && y < yOf(k) + k.h);
+  const t = tracks.find(k => (k.kind === 'slices' || (click && k.kind === 'cores')) && y >= yOf(k) && y < yOf(k) + k.h);
+  if (t?.kind === 'cores') { const q = t.lane.hit(tickAt(x), 2 * (view.b - view.a) / (size.w - GUTTER)); return q < 0 ? -1 : rowOf(POOL, T.Q.index[q]); }
   return t ? t.lane.hit(tickAt(x), 2 * (view.b - view.a) / (size.w - GUTTER)) : -1;
 }
 function hover(x, y, e) {
@@ -557,10 +600,13 @@ function hover(x, y, e) {
     if (t?.kind === 'stalls') {
       const w = t.lane.hit(at, (view.b - view.a) / (size.w - GUTTER));
       if (w >= 0) html = `<b>${META.causes[T.T.cause[w]]}</b>: ${esc(streams[t.s])} idle for ${cycles(t.s, T.T.dur[w])} cycles (${time(T.T.dur[w])})<br><span class="s">before ${esc(nameOf(t.s, T.T.pc[w])[0])} pc ${T.T.pc[w]}</span>`;
-    } else if (t?.kind === 'sync') {
+    } else if (t?.kind === 'step') {
       const i = upper(t.ticks, at) - 1, u = t.rows[i];
-      html = `<b>${esc(t.label)}</b> = ${i < 0 ? 0 : T.S.value[u]}` + (i >= 0 ? `<br><span class="s">since ${time(t.ticks[i])}, by ${esc(streams[T.S.by[u]])} #${T.S.byIndex[u]}</span>` : '');
-    } else if (t?.kind === 'rate') { const v = rateIn(t, tickAt(x - .5), tickAt(x + .5)); html = `${big(v)}${t.unit} (${(100 * v / t.peak).toFixed(1)} %)`; }
+      html = `<b>${esc(t.name ?? t.label)}</b> = ${t.show(i < 0 ? 0 : t.values[i])}` + (i >= 0 ? `<br><span class="s">since ${time(t.ticks[i])}${t.id === undefined ? '' : `, by ${esc(streams[T.S.by[u]])} #${T.S.byIndex[u]}`}</span>` : '');
+    } else if (t?.kind === 'cores') {
+      const q = t.lane.hit(at, (view.b - view.a) / (size.w - GUTTER)), {Q} = T;
+      if (q >= 0) html = `<b>${esc(coreName(q))}</b> <span class="s">Q7 core ${t.core}, POOL #${Q.index[q]}</span><br>` + (Q.pc[q] === LOAD ? `${big(Q.cycles[q])} bytes in ${time(Q.dur[q])}` : `${Q.cycles[q].toLocaleString('en')} cycles (${time(Q.dur[q])}) from ${time(Q.start[q])}`);
+    } else if (t?.kind === 'rate') { const v = rateIn(t, tickAt(x - .5), tickAt(x + .5)); html = `${rate(v, t.unit)} (${(100 * v / t.peak).toFixed(1)} %)`; }
   }
   tip.hidden = !html;
   if (html) {
@@ -592,7 +638,7 @@ window.addEventListener('mousemove', e => {
 window.addEventListener('mouseup', e => {
   if (!drag) return;
   const [x, y] = at(e);
-  if (!drag.moved) select(pick(x, y)); else if (drag.box) side();
+  if (!drag.moved) select(pick(x, y, true)); else if (drag.box) side();
   drag = null;
 });
 canvas.addEventListener('wheel', e => {
@@ -653,7 +699,9 @@ const state = window.tpbemu = {ready: false, frames: 0, drawMs: 0, loadMs: 0};
     view.a = 0; view.b = META.end * 1.02 + 1;
     resize(); fitAll(); side();
     Object.defineProperties(state, Object.getOwnPropertyDescriptors({
-      rows: T.I.n, updates: T.S.n, stalls: T.T.n, tracks: tracks.length,
+      labels: tracks.map(t => `${t.label} ${t.sub}`.trim()),
+      get critical() { return critLanes ? critLanes.flat().reduce((n, l) => n + l.n, 0) : 0; },
+      rows: T.I.n, cores: T.Q.n, counters: T.C.n, updates: T.S.n, stalls: T.T.n, tracks: tracks.length,
       get view() { return {a: view.a, b: view.b}; },
       get selected() { return selected; },
       get matches() { return matches.length; },
