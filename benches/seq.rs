@@ -52,9 +52,9 @@ fn bench(bencher: Bencher<'_, '_>, shape: Shape, instructions: u32, how: How) {
                 return Vec::new();
             }
             let (facts, names) = (Facts::of(machine), machine.namer());
-            let context = Context { header: header.clone(), facts, names };
+            let context = Context::new(header.clone(), facts, names);
             let path = folder.path().join("trace.pftrace");
-            let exporter = Shared::new(export::open(&path, context).expect("a trace"));
+            let exporter = Shared::new(export::open(&path, context, None).expect("a trace"));
             trace = Some(exporter.clone());
             vec![Box::new(exporter)]
         };
