@@ -107,6 +107,8 @@ pub fn run_planned(
             vec![Box::new(summary.clone()), Box::new(digest.clone())];
         all.extend(record(&header, &machine));
         let spool = plan.every.as_ref().map(|_| Shared::new(Spool::default()));
+        // a checkpoint keeps what the restored run may want; this one does not tell of it
+        let usage = all.iter().any(|r| r.wants_usage());
         if let Some(spool) = &spool {
             all.push(Box::new(spool.clone()));
         }
@@ -145,7 +147,9 @@ pub fn run_planned(
             None if stepped => machine.run_stepped(),
             None => machine.run(),
         };
-        machine.record_usage();
+        if usage {
+            machine.record_usage();
+        }
         machine.drop_recorder();
         let summary = summary.with(std::mem::take).finish(&header, finished.end, &*machine.namer());
         let trace_digest = digest.with(|d| d.value());
