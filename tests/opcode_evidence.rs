@@ -80,10 +80,21 @@ const NAMED: &[Named] = &[
         "outputs_agree_with_numpy",
     ),
     Named("DMAMEMCPY", Property, "tests/engine_dge.rs", "copies_of_random_shape"),
+    Named("DMA_INDIRECT", Property, "tests/dma_properties.rs", "indirect_gathers_and_scatters"),
+    Named("DMA_TRANSPOSE", Property, "tests/dma_properties.rs", "transposes"),
+    Named("DMA_GATHER_TRANSPOSE", Property, "tests/dma_properties.rs", "gathering_transposes"),
+    Named("DMA_MEMCPY2", Property, "tests/dma_properties.rs", "second_form_of_the_copy"),
+    Named("ENGINE_NOP ACTIVATION_TABLE_LOAD", Oracle, "tests/program_parts.rs", "NAMED_IN_FILE"),
+    Named(
+        "PE_REG_WRITE",
+        Oracle,
+        "tests/engine_pe.rs",
+        "double_column_and_double_pixel_give_the_plain_sums",
+    ),
 ];
 
 /// Kinds that an opcode does without, and why.
-const WITHOUT: &[(&str, Kind, &str)] = &[];
+const WITHOUT: &[(&str, Kind, &str)] = &[("RAND", Oracle, "refused: no firmware handles it")];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

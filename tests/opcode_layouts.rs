@@ -25,7 +25,9 @@ const BY_PARTITION: [&str; 7] =
     ["RNG", "RAND2", "DROPOUT", "RAND", "RAND_GET_STATE", "RAND_SET_STATE", "EXTENDED_INST"];
 
 /// Opcodes without a tensor pattern to move, and what tests their layouts instead.
-const NO_PATTERN: [(&str, &str); 16] = [
+const NO_PATTERN: [(&str, &str); 18] = [
+    ("RAND", "refused: no firmware handles it"),
+    ("EXTENDED_INST/7", "missing specification"),
     ("LDWEIGHTS_MX", "MX patterns: tests/engine_pe.rs"),
     ("DMAMEMCPY", "device addresses: tests/engine_dge.rs"),
     ("DMA_MEMCPY2", "device addresses: tests/engine_dge.rs"),
@@ -161,14 +163,14 @@ impl Operand {
 }
 
 /// The word with its operands elsewhere, each in a window of its own.
-fn moved(dice: &mut Dice, inst: &Inst, gently: bool) -> Option<Inst> {
+fn moved(dice: &mut Dice, inst: &Inst, gently: u64) -> Option<Inst> {
     let g = Geometry::of(inst.generation);
     let mut out = *inst;
     let stay = BY_PARTITION.contains(&inst.def().unwrap().name);
     let most = operands(inst).iter().map(|o| o.channels).max().unwrap_or(1);
     let quadrants: &[u32] = match most {
-        // on v5 the PSUM window covers the addresses of SBUF partitions 32 to 35
-        0..=32 if inst.generation == Generation::V5 => &[0, 64, 96],
+        // on v5 the PSUM window covers the addresses of SBUF partitions from 32 on
+        _ if inst.generation == Generation::V5 => &[0],
         0..=32 => &[0, 32, 64, 96],
         33..=64 => &[0, 64],
         _ => &[0],
@@ -182,7 +184,7 @@ fn moved(dice: &mut Dice, inst: &Inst, gently: bool) -> Option<Inst> {
         if elements * o.size > WINDOW {
             return None;
         }
-        let keep = dice.one_in(4) || gently && dice.one_in(2);
+        let keep = gently == 0 || gently == 1 && dice.one_in(2) || dice.one_in(4);
         let mut order: Vec<usize> = (0..t.dims.len()).collect();
         if !keep {
             for k in (1..order.len()).rev() {
@@ -206,6 +208,10 @@ fn moved(dice: &mut Dice, inst: &Inst, gently: bool) -> Option<Inst> {
         }
         let room = (WINDOW - (span + 1) * o.size) / 8;
         let byte = 8 * dice.below(room as u64 + 1) as i64 + below * o.size;
+        // the low bit of an address marks an MX pattern on v5
+        if inst.generation == Generation::V5 && byte % 2 != 0 {
+            return None;
+        }
         let first = match (stay, dice.one_in(3)) {
             (true, _) => 0,
             (_, true) => dice.pick(quadrants),
@@ -308,7 +314,8 @@ fn compare(
     let engine = dice.pick(&subject.engines());
     let changes = dice.below(12);
     let word = subject.word(dice, engine, changes);
-    let gently = dice.one_in(3);
+    // 0 keeps steps dense and in order, as some opcodes demand
+    let gently = dice.below(3);
     let place = |dice: &mut Dice| {
         (0..6)
             .find_map(|_| moved(dice, &word, gently).filter(|w| validate(w, engine, false).is_ok()))
@@ -358,7 +365,9 @@ fn sweep(tries: u64, base: u64, least: u32) {
     let mut failed: BTreeMap<String, String> = BTreeMap::new();
     let mut whys: BTreeMap<String, String> = BTreeMap::new();
     for (i, subject) in all.iter().enumerate() {
-        if !subject.on_data_path() || NO_PATTERN.iter().any(|n| n.0 == subject.def.name) {
+        if !subject.on_data_path()
+            || NO_PATTERN.iter().any(|n| n.0 == subject.def.name || n.0 == subject.name())
+        {
             left.insert(subject.name());
             continue;
         }
@@ -394,7 +403,7 @@ fn sweep(tries: u64, base: u64, least: u32) {
 
 #[test]
 fn layouts_do_not_change_results() {
-    sweep(6, 0, 2);
+    sweep(8, 0, 2);
 }
 
 #[test]

@@ -136,6 +136,9 @@ fn broken(what: &str) -> Stop {
 /// What lets data or the schedule decide what follows, if `word` does.
 pub fn depends(word: &Word) -> Option<&'static str> {
     let inst = &word.inst;
+    if matches!(word.kind, Kind::Sim(_)) {
+        return Some("moves files: a word of simulators");
+    }
     if !matches!(word.kind, Kind::Control) || inst.generation == Generation::V1 {
         return None;
     }

@@ -334,11 +334,14 @@ fn addresses(dice: &mut Dice, inst: &mut Inst) {
     {
         put(inst, &field, dice.pick(&[1, 3, 8, 16, 31, 32, 33, 64, 100, 128]));
     }
-    let first = 32 * dice.below(4) as u32;
-    let psum = dice.one_in(5);
+    // on v5 the PSUM window covers the addresses of SBUF partitions from 32 on
+    let v5 = inst.generation == Generation::V5;
+    let quadrant = |dice: &mut Dice| if v5 { 0 } else { 32 * dice.below(4) as u32 };
+    let first = quadrant(dice);
+    let psum = !v5 && dice.one_in(5);
     for (i, (field, kind, pattern)) in patterns(inst).into_iter().enumerate() {
         let Pattern::Tensor(mut t) = pattern else { continue };
-        let first = if dice.one_in(4) { 32 * dice.below(4) as u32 } else { first };
+        let first = if dice.one_in(4) { quadrant(dice) } else { first };
         let byte = 1024 * i as u32 + 4 * dice.below(64) as u32;
         t.addr = Addr4::Imm(if g.in_psum(t.addr.imm().unwrap_or(0)) || psum && dice.one_in(2) {
             g.psum_base + first * g.psum_stride + byte % 2048

@@ -100,8 +100,8 @@ fn peer_copy(
         }
     }
     let in_dtype = dtype(env, in_dtype)?;
-    let src = Operand::new(env, src, in_dtype, channels)?;
-    let dst = Operand::new(env, dst, in_dtype, channels)?;
+    let src = Operand::in_sbuf(env, src, in_dtype, channels)?;
+    let dst = Operand::in_sbuf(env, dst, in_dtype, channels)?;
     if src.space != Space::Sbuf || dst.space != Space::Sbuf {
         return Err(Error::illegal("sb2sb_sbuf", "peer copies go from SBUF to SBUF"));
     }
