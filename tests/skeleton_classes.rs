@@ -178,15 +178,15 @@ impl Brute<'_> {
                 let both = self.possible(&done, &values, b as usize);
                 if both && !self.clash(a, b) {
                     let mut one = values.clone();
-                    self.act(&mut one, a as usize);
-                    self.act(&mut one, b as usize);
+                    let wrong = self.act(&mut one, a as usize);
+                    let wrong = wrong.max(self.act(&mut one, b as usize));
                     let mut two = values.clone();
-                    self.act(&mut two, b as usize);
+                    let other = self.act(&mut two, b as usize);
                     let mut with_b = done.clone();
                     with_b[b as usize] = true;
                     let still = self.possible(&with_b, &two, a as usize);
-                    self.act(&mut two, a as usize);
-                    if still && one == two {
+                    let other = other.max(self.act(&mut two, a as usize));
+                    if still && one == two && wrong == other {
                         let mut swapped = run.clone();
                         swapped.swap(k, k + 1);
                         let (x, y) = (find(&mut parent, i), find(&mut parent, index[&swapped]));

@@ -286,10 +286,11 @@ impl<'a> Search<'a> {
         }
         let after = |first: Node, second: Node| {
             let mut v = values.to_vec();
-            self.touch(&mut v, first);
+            let one = self.touch(&mut v, first);
             self.enabled(&v, second).then(|| {
-                self.touch(&mut v, second);
-                v
+                // what goes wrong is part of where it leads: -1 then +1 is not +1 then -1 at zero
+                let faults = one.max(self.touch(&mut v, second));
+                (v, faults)
             })
         };
         match (after(a, b), after(b, a)) {
