@@ -85,6 +85,12 @@ const NAMED: &[Named] = &[
     Named("DMA_GATHER_TRANSPOSE", Property, "tests/dma_properties.rs", "gathering_transposes"),
     Named("DMA_MEMCPY2", Property, "tests/dma_properties.rs", "second_form_of_the_copy"),
     Named("ENGINE_NOP ACTIVATION_TABLE_LOAD", Oracle, "tests/program_parts.rs", "NAMED_IN_FILE"),
+    Named(
+        "PE_REG_WRITE",
+        Oracle,
+        "tests/engine_pe.rs",
+        "double_column_and_double_pixel_give_the_plain_sums",
+    ),
 ];
 
 /// Kinds that an opcode does without, and why.

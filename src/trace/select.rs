@@ -186,8 +186,8 @@ impl Selected {
             }
             _ => {}
         }
-        let full = |e: &Box<dyn Exporter>| self.split.is_some_and(|limit| e.size() >= limit);
-        if self.begun && self.current.as_ref().is_some_and(full) {
+        let size = self.current.as_ref().map_or(0, |e| e.size());
+        if self.begun && self.split.is_some_and(|limit| size >= limit) {
             let end = self.last.min(self.filter.to);
             if let Some(e) = self.current.take() {
                 e.finish(&Ending { end, error: None })?;

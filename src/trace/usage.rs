@@ -3,7 +3,7 @@
 //! compiler would have to keep allocated.
 //!
 //! Memory is looked at in granules of 256 bytes and groups of 32 partitions, and time in at most
-//! [`BUCKETS`] equal buckets that grow with the run, so that neither memory nor the time per access
+//! 2048 equal buckets that grow with the run, so that neither memory nor the time per access
 //! grows with it.
 
 use super::record::Record;
@@ -129,7 +129,10 @@ impl Memory {
 
     fn close(timeline: &mut Timeline, at: usize, group: usize, bank: usize, g: &Granule) {
         let weight = u64::from(g.partitions);
-        let part = if bank == 0 { (group, 1) } else { ((at / bank).min(WHOLE - 1), weight) };
+        let part = match at.checked_div(bank) {
+            None => (group, 1),
+            Some(bank) => (bank.min(WHOLE - 1), weight),
+        };
         timeline.add(g.written, g.read, &[part, (WHOLE, weight)]);
     }
 

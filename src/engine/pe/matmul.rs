@@ -10,7 +10,6 @@ use std::ops::Range;
 use super::array::{Array, Contents, same_kind};
 use super::product::{Interleave, Moving, read_moving, sums};
 use super::psum::{Mode, Values, drain};
-use super::simd::Level;
 use super::tile::{Tile, TileFields};
 use super::weights::{input_dtype, lanes, reduced, source};
 use crate::engine::cost::Operands;
@@ -19,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::isa::{Field, Generation, b, e, f};
 use crate::memory::{Access, ByteSet, Location, Region, Space};
 use crate::numeric::convert::store_f32_config;
+use crate::numeric::simd::Level;
 use crate::numeric::{Dtype, Fp8Config, Rounding, Walk};
 
 /// Fields that describe the tile of a matmul.

@@ -8,7 +8,6 @@
 use super::array::{Array, same_kind};
 use super::matmul::{Destination, group_mode, output_dtype, write};
 use super::product::{Moving, reduce_precision};
-use super::simd::Level;
 use super::tile::{Tile, TileFields};
 use super::weights::{input_dtype, reduced, sbuf_operand, source};
 use crate::engine::cost::Operands;
@@ -16,6 +15,7 @@ use crate::engine::{CostQuery, CostRow, Env, Lane, Operand, Outcome, Prepared, W
 use crate::error::{Error, Result};
 use crate::isa::{Field, f};
 use crate::numeric::Dtype;
+use crate::numeric::simd::Level;
 
 /// Rows of a row group; row positions repeat with this period.
 const GROUP: usize = 32;

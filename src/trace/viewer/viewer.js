@@ -26,7 +26,7 @@ function classify() {
 function build() {
   const {I, T: W, S, C} = T;
   classify();
-  const counters = by(C, i => C.which[i]);
+  const counters = by(C, 'which');
   const klass = r => pcClass[I.stream[r]].get(I.pc[r]) ?? 0;
   const data = rowsBy(I, r => I.flags[r] & 1), control = rowsBy(I, r => !(I.flags[r] & 1)), waits = rowsBy(W);
   // slices that start before their predecessor is over get a track of their own; of each, the part
@@ -79,7 +79,7 @@ function build() {
     add('step', 24, memory, {...step, sub: 'in use, max ' + show(step.max), show, name: memory + ' in use', head: true});
     y += 4;
   });
-  const byId = by(S, i => S.id[i]);
+  const byId = by(S, 'id');
   [...byId.keys()].sort((a, b) => a - b).forEach(id => {
     const step = steps(byId.get(id), S);
     syncRows.set(id, step.rows);
@@ -96,26 +96,30 @@ function build() {
   });
 }
 
-// Rows of a table by a key.
-function by(table, key) {
-  const out = new Map();
-  for (let i = 0; i < table.n; i++) { const k = key(i); let l = out.get(k); if (!l) out.set(k, l = []); l.push(i); }
+// Rows of a table by the 16-bit key in one of its columns.
+function by(table, column) {
+  const key = table[column], count = new Uint32Array(1 << 16), out = new Map();
+  for (let i = 0; i < table.n; i++) count[key[i]]++;
+  for (let k = 0; k < count.length; k++) if (count[k]) out.set(k, new Uint32Array(count[k]));
+  count.fill(0);
+  for (let i = 0; i < table.n; i++) { const k = key[i]; out.get(k)[count[k]++] = i; }
   return out;
 }
 // A value over time from rows with ticks and values.
 function steps(list, table) {
-  const rows = Uint32Array.from(list).sort((a, b) => table.tick[a] - table.tick[b] || a - b);
-  const ticks = Float64Array.from(rows, r => table.tick[r]), values = Uint32Array.from(rows, r => table.value[r]);
-  let max = 1; for (const v of values) if (v > max) max = v;
+  const rows = list, n = rows.length, ticks = new Float64Array(n), values = new Uint32Array(n);
+  if (!inOrder(rows, table.tick)) rows.sort((a, b) => table.tick[a] - table.tick[b] || a - b);
+  let max = 1;
+  for (let i = 0; i < n; i++) { const r = rows[i], v = table.value[r]; ticks[i] = table.tick[r]; values[i] = v; if (v > max) max = v; }
   return {rows, ticks, values, max};
 }
 // A row for each Q7 core that ran or got library code.
 function coreTracks(add, gap) {
-  const {Q} = T, cores = by(Q, i => Q.core[i]);
+  const {Q} = T, cores = by(Q, 'core');
   [...cores.keys()].sort((a, b) => a - b).forEach(core => {
     gap();
     const klass = r => Q.pc[r] === LOAD ? LIBRARY : pcClass[POOL].get(Q.pc[r]) ?? 0;
-    add('cores', 11, '', {s: POOL, core, sub: 'Q7 core ' + core, lane: new Lane(Uint32Array.from(cores.get(core)), Q.start, Q.dur, klass)});
+    add('cores', 11, '', {s: POOL, core, sub: 'Q7 core ' + core, lane: new Lane(cores.get(core), Q.start, Q.dur, klass)});
   });
 }
 
