@@ -292,11 +292,17 @@ fn random_legal_words_for_ten_minutes() {
     let mut seed = number("FUZZ_SEED").unwrap_or(1) << 32;
     let all = executable();
     let (mut tally, start) = (Tally::default(), Instant::now());
-    while start.elapsed() < time {
+    let mut passes = 0;
+    'time: loop {
         for focus in &all {
+            if start.elapsed() >= time {
+                break 'time;
+            }
             fuzz(&mut tally, seed, *focus, &all, &[2, 8]);
             seed += 1;
         }
+        passes += 1;
     }
-    judge(&tally, &all, 20);
+    // an opcode of one generation has one program a pass, and not all of them can succeed
+    judge(&tally, &all, (passes / 4).min(20));
 }

@@ -383,6 +383,8 @@ fn scalar(dice: &mut Dice, inst: &mut Inst) {
     let list: Vec<&FieldDef> = fields(inst)
         .into_iter()
         .filter(|f| !matches!(f.ty_in(inst.form()), FieldType::Pattern(_) | FieldType::Reserved))
+        // another form is another subject
+        .filter(|f| f.name != "extended_opcode")
         .collect();
     if list.is_empty() {
         return;
