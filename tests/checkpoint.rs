@@ -59,10 +59,11 @@ fn a_run_from_any_checkpoint_ends_as_the_uninterrupted_one() {
         let program = program(&root().join(name));
         let whole = run(&program, 0, &Plan::default()).unwrap();
         let end = whole.finished.end;
+        let executed = whole.finished.executed;
         let want = course(&mut { whole });
         let dir = tempfile::tempdir().unwrap();
         // small programs have few moments at which anything happens
-        let pieces = if whole.finished.executed < 60 { end } else { 5 };
+        let pieces = if executed < 60 { end } else { 5 };
         let every = Some((end.div_ceil(pieces).max(1), dir.path().to_path_buf()));
         // leaving checkpoints changes nothing
         for threads in [0, 2] {

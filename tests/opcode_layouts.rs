@@ -170,8 +170,7 @@ fn moved(dice: &mut Dice, inst: &Inst, gently: u64) -> Option<Inst> {
     let most = operands(inst).iter().map(|o| o.channels).max().unwrap_or(1);
     let quadrants: &[u32] = match most {
         // on v5 the PSUM window covers the addresses of SBUF partitions from 32 on
-        0..=32 if inst.generation == Generation::V5 => &[0],
-        33..=64 if inst.generation == Generation::V5 => &[0],
+        _ if inst.generation == Generation::V5 => &[0],
         0..=32 => &[0, 32, 64, 96],
         33..=64 => &[0, 64],
         _ => &[0],

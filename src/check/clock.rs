@@ -18,7 +18,7 @@ use crate::sync::{Compare, SyncId};
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Clock {
     // reads and results, interleaved per stream
-    known: SmallVec<[u32; 20]>,
+    known: SmallVec<[u32; 32]>,
 }
 
 impl Clock {
@@ -83,9 +83,9 @@ pub struct SyncClocks {
 impl SyncClocks {
     /// An update of `id` by an instruction with clock `clock` left it at `value`. `grows` is true
     /// for an increment: earlier increments still count for later waits.
-    pub fn update(&mut self, id: SyncId, value: u32, grows: bool, clock: &Clock) {
+    pub fn update(&mut self, id: SyncId, value: u32, grows: bool, clock: Clock) {
         let history = self.of.entry(id).or_default();
-        let mut joined = clock.clone();
+        let mut joined = clock;
         if let Some((_, last)) = history.steps.last() {
             joined.join(last);
         }

@@ -161,9 +161,14 @@ impl Log {
         self.full
     }
 
+    /// Number of waits, updates and works in it.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.acquires.len() + self.changes.len() + self.works.len()
+    }
+
     fn next(&mut self) -> Option<u64> {
-        let entries = self.acquires.len() + self.changes.len() + self.works.len();
-        if self.full || entries >= MOST_ENTRIES {
+        if self.full || self.len() >= MOST_ENTRIES {
             self.full = true;
             return None;
         }

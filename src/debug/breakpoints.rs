@@ -49,6 +49,8 @@ pub struct Hit {
     pub id: u32,
     /// What happened.
     pub what: String,
+    /// The tick it is about.
+    pub at: u64,
 }
 
 /// All breakpoints of a session.
@@ -114,7 +116,8 @@ impl Breakpoints {
                 Kind::Sync(..) | Kind::Memory(..) => None,
             };
             if let Some(what) = what {
-                return Some(Hit { id: b.id, what });
+                let at = if let Kind::Tick(tick) = b.kind { tick } else { entry.tick };
+                return Some(Hit { id: b.id, what, at });
             }
         }
         None
@@ -137,7 +140,7 @@ impl Breakpoints {
                     let by = super::show::stream_name(machine, usize::from(change.by.0));
                     let id = machine.named(&id.to_string());
                     let what = format!("{id} becomes {} by {by}", change.value);
-                    return Some(Hit { id: b.id, what });
+                    return Some(Hit { id: b.id, what, at: machine.now() });
                 }
             }
         }
@@ -162,7 +165,7 @@ impl Breakpoints {
                         (false, false) => "may read",
                     };
                     let what = format!("{who} pc {} {does} {}", work.pc, access.region);
-                    return Some(Hit { id: b.id, what });
+                    return Some(Hit { id: b.id, what, at: machine.now() });
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Command lines of the debugger: what both the line mode and the terminal interface execute.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::breakpoints::Kind;
 use super::cores::{self, Inside};
@@ -30,10 +30,11 @@ pub struct Debugger {
     pub inside: Option<Inside>,
     /// Whether the user wants to leave.
     pub quit: bool,
+    /// Whether displays are part of the answer; the terminal interface shows them itself.
+    pub repeat: bool,
     displays: Vec<(u32, String)>,
     last_display: u32,
     nested: usize,
-    base: PathBuf,
 }
 
 impl Debugger {
@@ -44,10 +45,10 @@ impl Debugger {
             session,
             inside: None,
             quit: false,
+            repeat: true,
             displays: Vec::new(),
             last_display: 0,
             nested: 0,
-            base: PathBuf::new(),
         }
     }
 
@@ -134,9 +135,11 @@ impl Debugger {
         if let Stop::Hit(_) | Stop::There = stop {
             out.push_str(&self.here());
         }
+        if !self.repeat {
+            return out;
+        }
         for (id, line) in self.displays.clone() {
             let _ = writeln!(out, "display {id}: {line}");
-            // a display that moves would move for ever
             match self.execute(&line) {
                 Ok(text) => out.push_str(&text),
                 Err(text) => {
@@ -290,7 +293,10 @@ impl Debugger {
             Some((file, line)) => (Some(file), line),
             None => (None, text),
         };
-        let line = u32::try_from(number(line)?).map_err(|e| e.to_string())?;
+        let line = number(line)
+            .ok()
+            .and_then(|n| u32::try_from(n).ok())
+            .ok_or_else(|| format!("`{text}` is no place; `help break` lists what is"))?;
         let words = source::words_at(machine, file, line);
         if words.is_empty() {
             return Err(format!("no word comes from line {line}"));
@@ -531,9 +537,9 @@ impl Debugger {
         if self.nested >= MOST_NESTED {
             return Err("files of commands lie too deep in each other".into());
         }
-        let path = self.base.join(file);
+        let path = Path::new(file);
         let limit = crate::program::limits::SOURCE_BYTES;
-        let bytes = crate::program::files::read_limited(&path, limit).map_err(|e| e.to_string())?;
+        let bytes = crate::program::files::read_limited(path, limit).map_err(|e| e.to_string())?;
         let text = String::from_utf8(bytes).map_err(|e| format!("{file}: {e}"))?;
         self.nested += 1;
         let out = self.script(&text);

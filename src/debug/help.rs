@@ -141,7 +141,7 @@ pub const COMMANDS: &[Command] = &[
         "PLACE DTYPE [COUNT|STEPxCOUNT]...",
         "prints memory by type and access pattern",
         "PLACE is sbuf:P:BYTE, sbuf:P-Q:BYTE, psum:P:BYTE, hbm:BYTE, @ADDRESS or a tensor, with\n\
-       +BYTE behind it if wanted. Steps are in elements, innermost first:\n\
+       +BYTE behind it if wanted (of a tensor its first partition). Steps are in elements, innermost first:\n\
        \x20 x sbuf:0-3:0x100 bf16 8\n\
        \x20 x y fp32 1x4 64x2",
     ),

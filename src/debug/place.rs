@@ -77,7 +77,7 @@ impl Place {
             return Ok(Place {
                 space: region.space,
                 first: region.first,
-                count: region.count,
+                count: 1,
                 byte: region.bytes.start(),
             });
         }
@@ -256,14 +256,14 @@ pub fn in_flight(machine: &Machine, region: &Region) -> Option<String> {
     let now = machine.now();
     for s in 0..crate::machine::run::ENGINE_STREAMS {
         let stream = machine.stream(s)?;
-        let writes = stream.in_flight.iter().filter(|f| f.end > now).find(|f| {
-            let accesses = f.work.accesses.iter();
-            accesses.filter(|a| a.kind.writes()).any(|a| a.region.overlaps(region))
-        });
-        if let Some(work) = writes {
+        let flying = stream.in_flight.iter().filter(|f| f.end > now);
+        let writes = flying.flat_map(|f| f.work.accesses.iter().map(move |a| (f.end, a)));
+        let here = writes.filter(|(_, a)| a.kind.writes() && a.region.overlaps(region));
+        if let Some((end, access)) = here.max_by_key(|(_, a)| a.certain) {
+            let does = if access.certain { "still writes" } else { "may still write" };
             return Some(format!(
-                "{} still writes here until tick {}; shown is what it will leave",
-                stream.engine, work.end
+                "{} {does} here until tick {end}; shown is what it will leave",
+                stream.engine
             ));
         }
     }
@@ -310,6 +310,9 @@ pub fn tensor(machine: &mut Machine, text: &str) -> Result<String, String> {
     let program = std::sync::Arc::clone(machine.program());
     let Some(tensor) = program.tensor(name) else {
         let names: Vec<&str> = program.tensors.iter().map(|t| t.name.as_str()).collect();
+        if names.is_empty() {
+            return Err("the program names no tensors; `x` prints memory by place".into());
+        }
         return Err(format!("no tensor `{name}`; the program has {}", names.join(", ")));
     };
     let region = tensors::region(tensor, machine.config()).map_err(|e| e.message)?;

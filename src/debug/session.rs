@@ -22,7 +22,7 @@ use crate::trace::tee::Shared;
 /// Snapshots that are kept; beyond that, every other one goes and they are taken half as often.
 const MOST_SNAPSHOTS: usize = 32;
 /// Entries between snapshots at first.
-const FIRST_STRIDE: u64 = 256;
+const FIRST_STRIDE: u64 = 32;
 
 /// Why the machine stands.
 #[derive(Clone, Debug)]
@@ -209,14 +209,15 @@ impl Session {
                 return if ended.error.is_some() { Stop::Fault } else { Stop::End };
             }
             let Some(entry) = self.machine.next() else { return self.conclude() };
+            // where it stands already it goes on
+            let now = self.machine.now();
             if breaks
-                && !first
                 && let Some(hit) = self.before(&entry)
+                && hit.at <= until
+                && !(first && hit.at <= now)
             {
-                if entry.tick <= until {
-                    self.machine.idle(entry.tick);
-                    return Stop::Hit(hit);
-                }
+                self.machine.idle(hit.at);
+                return Stop::Hit(hit);
             }
             if entry.tick > until {
                 self.machine.idle(until);
@@ -330,14 +331,13 @@ impl Session {
                 }
             }
             if let Some((position, hit)) = found {
-                let stop = self.go_to_position(position);
-                if let (Stop::There, Some(entry)) = (&stop, self.machine.next()) {
-                    if self.before(&entry).is_some() {
-                        self.machine.idle(entry.tick);
+                return match self.go_to_position(position) {
+                    Stop::There => {
+                        self.machine.idle(hit.at);
+                        Stop::Hit(hit)
                     }
-                    return Stop::Hit(hit);
-                }
-                return stop;
+                    stop => stop,
+                };
             }
             limit = from;
         }
@@ -366,7 +366,10 @@ impl Session {
             return Some(self.fail(e));
         }
         self.position = position;
-        self.trail.with(|t| t.back_to(mark));
+        self.seen = self.trail.with(|t| {
+            t.back_to(mark);
+            t.total()
+        });
         self.ended = None;
         self.begun.clear();
         None

@@ -331,6 +331,17 @@ pub fn log(session: &Session, n: usize) -> String {
                 let by = stream_name(machine, usize::from(*stream));
                 writeln!(out, "{tick:>8}           {by:<5} pc {pc} note: {text}")
             }
+            Record::Queued { tick, stream, transfers, by } => {
+                let queue = stream_name(machine, usize::from(*stream));
+                let by = stream_name(machine, usize::from(by.0));
+                writeln!(out, "{tick:>8}           {by:<5} rings {queue}: {transfers} transfers")
+            }
+            Record::Library { tick, end, cores, bytes, .. } => {
+                writeln!(
+                    out,
+                    "{tick:>8}..{end:<8} POOL  loads {bytes} bytes into cores {cores:#04x}"
+                )
+            }
             other => writeln!(out, "{other:?}"),
         };
     }

@@ -206,7 +206,7 @@ impl Checkpoint {
         let mut bytes = ZlibDecoder::new(take(&mut body)?);
         let mut pages = Vec::new();
         for (space, partition, byte, len) in directory {
-            if len > CHUNK || byte % CHUNK != 0 {
+            if len > CHUNK || !byte.is_multiple_of(CHUNK) {
                 return Err("a page of the wrong size".into());
             }
             let mut page = vec![0; len as usize];

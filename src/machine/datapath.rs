@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::agenda::Action;
 use super::executor::{DMA_UNIT, Dependencies};
 use super::options::{Involved, Point, Races};
-use super::run::Machine;
+use super::run::{Known, Machine};
 use super::stream::{Blocked, InFlight, Inputs, Pending, Recipe};
 use super::time::Timebase;
 use crate::check::Clock;
@@ -114,8 +114,7 @@ impl Machine {
             queued.inputs = inputs;
         }
         let index = self.streams[s].executed;
-        let clock = self.streams[s].clock.clone();
-        self.post_control(s, pc, index, [end, end], &clock)?;
+        self.post_control(s, pc, index, [end, end])?;
         self.record_control(s, pc, end);
         self.leave_head(s, pc + 1, end);
         Ok(())
@@ -149,7 +148,8 @@ impl Machine {
     }
 
     fn prepare(&mut self, s: usize, pc: usize, prepare: crate::engine::PrepareFn) -> Result<Ready> {
-        if let Some(work) = &self.prepared[s][pc] {
+        let payload = self.image.words[s][pc].payload as usize;
+        if let Some(Known::Work(work)) = self.prepared[s].get(payload) {
             return Ok(Ready::Work(Arc::clone(work), None));
         }
         let stream = &self.streams[s];
@@ -168,8 +168,11 @@ impl Machine {
         match prepared {
             Prepared::Work(work) => {
                 let work = Arc::new(work);
-                if !used {
-                    self.prepared[s][pc] = Some(Arc::clone(&work));
+                if let (false, Some(known)) = (used, self.prepared[s].get_mut(payload)) {
+                    *known = match known {
+                        Known::Fresh => Known::Repeated,
+                        _ => Known::Work(Arc::clone(&work)),
+                    };
                 }
                 Ok(Ready::Work(work, inputs))
             }
@@ -253,18 +256,9 @@ impl Machine {
             stream.blocked = Blocked::No;
         }
         self.end = self.end.max(end);
-        let has_updates = !self.image.words[s][p.pc].sync.updates.is_empty();
-        if has_updates {
-            let (mut reads, mut results) = (p.clock.clone(), p.clock);
-            if let Some(c) = &mut reads {
-                c.learn_reads(s, p.number);
-            }
-            if let Some(c) = &mut results {
-                c.learn_results(s, p.number);
-            }
-            self.post_updates(s, p.pc, p.index, When::Read, reads_done, reads.as_ref())?;
-            self.post_updates(s, p.pc, p.index, When::Complete, end, results.as_ref())?;
-        }
+        let (at, clock) = (p.index, p.clock.as_ref());
+        self.post_updates(s, p.pc, at, When::Read, reads_done, clock, p.number)?;
+        self.post_updates(s, p.pc, at, When::Complete, end, clock, p.number)?;
         if self.options.recorder.is_some() {
             let by_memory = bytes_by_memory(&p.work);
             let bytes = [0, 1].map(|w| by_memory.iter().map(|m: &[u64; 2]| m[w]).sum());

@@ -50,7 +50,8 @@ pub struct Options {
     pub races: Races,
     /// Whether to test for reads of memory nobody wrote.
     pub check_unwritten: bool,
-    /// Skip the data where nothing depends on it.
+    /// Skip the data where nothing depends on it: not at all in a program that loads registers from
+    /// memory or runs library code.
     pub timing_only: bool,
     /// Keeps what [`Machine::snapshot`](super::Machine::snapshot) needs from the first tick on.
     pub snapshots: bool,

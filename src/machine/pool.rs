@@ -17,7 +17,7 @@ impl Machine {
     pub(super) fn library_may_run(&self, s: usize, pc: usize) -> bool {
         s == POOL
             && pc < self.image.words[s].len()
-            && self.image.words[s][..pc].iter().any(|w| w.inst.opcode() == op::MODIFY_POOL_CONFIG)
+            && self.image.first_library.is_some_and(|first| first < pc)
     }
 
     /// Whether a loaded library has a kernel for the word at `pc`.

@@ -38,6 +38,18 @@ pub const INTERRUPTED: &str = "interrupted";
 /// Streams of the engines; DMA queues follow.
 pub const ENGINE_STREAMS: usize = 5;
 
+/// What is kept of the work of a payload. A word that is executed once leaves nothing behind: a
+/// long straight line would fill the memory with works nobody asks for again.
+#[derive(Clone)]
+pub(super) enum Known {
+    /// Not executed yet, and of one word only.
+    Fresh,
+    /// Executed, or of several words: the next work is kept.
+    Repeated,
+    /// The work, which depends on nothing but the payload.
+    Work(Arc<Work>),
+}
+
 /// One core with a program in it.
 pub struct Machine {
     pub(super) config: Arc<MachineConfig>,
@@ -59,7 +71,7 @@ pub struct Machine {
     pub(super) last_update: rustc_hash::FxHashMap<SyncId, (u16, u64)>,
     pub(super) posts: Vec<Option<Post>>,
     pub(super) free_posts: Vec<u32>,
-    pub(super) prepared: [Vec<Option<Arc<Work>>>; ENGINE_STREAMS],
+    pub(super) prepared: [Vec<Known>; ENGINE_STREAMS],
     pub(super) board: Board,
     pub(super) validity: Option<Validity>,
     pub(super) executor: Executor,
@@ -96,7 +108,7 @@ impl Machine {
     pub fn new(
         program: Arc<Program>,
         config: Arc<MachineConfig>,
-        options: Options,
+        mut options: Options,
     ) -> Result<Machine> {
         let expected = program.generation.to_string();
         if config.generation != expected {
@@ -116,6 +128,10 @@ impl Machine {
         };
         crate::check::race::check_allowed(&program)?;
         let image = Arc::new(Image::new(&program, &config, options.strict)?);
+        if options.timing_only && image.needs_data {
+            tracing::info!("registers or library code depend on data: nothing is left out");
+            options.timing_only = false;
+        }
         let time = Timebase::new(&config)?;
         let mut memory = Memory::new(&config.geometry)?;
         let mut validity = options.check_unwritten.then(|| Validity::new(&config.geometry));
@@ -137,7 +153,8 @@ impl Machine {
             states.iter_mut().for_each(|s| s.act.install_table_sets(Arc::clone(&sets)));
         }
         let executor = Executor::new(Arc::new(memory), states, options.threads);
-        let prepared = std::array::from_fn(|e| vec![None; image.words[e].len()]);
+        let known = |&shared: &bool| if shared { Known::Repeated } else { Known::Fresh };
+        let prepared = std::array::from_fn(|e| image.shared[e].iter().map(known).collect());
         let fastest = Engine::ALL.iter().map(|&e| time.period(e)).min().unwrap_or(1);
         let mut machine = Machine {
             time,

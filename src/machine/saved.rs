@@ -110,6 +110,7 @@ pub(super) struct SavedLog {
     /// Stream, number, word, tick, footprint.
     pub works: Vec<(usize, u32, u32, u64, u32)>,
     pub rung: Vec<SavedRung>,
+    pub barriers: Vec<(usize, u32)>,
     pub places: Vec<Vec<u32>>,
     pub polled: bool,
     pub order: u64,
@@ -219,6 +220,7 @@ pub(super) fn save_log(log: &Log, footprints: &mut Footprints) -> SavedLog {
         changes: log.changes.clone(),
         works,
         rung: log.rung.iter().map(save_rung).collect(),
+        barriers: log.barriers.clone(),
         places: log.places.clone(),
         polled: log.polled,
         order: log.order,
@@ -290,6 +292,7 @@ pub(super) fn load_log(
     }
     log.acquires = saved.acquires;
     log.changes = saved.changes;
+    log.barriers = saved.barriers;
     log.places = saved.places;
     log.polled = saved.polled;
     log.order = saved.order;

@@ -347,7 +347,8 @@ impl Machine {
             let known = log.acquires.iter().all(|a| a.stream < total)
                 && log.changes.iter().all(|c| c.stream < total)
                 && log.works.iter().all(|w| w.0 < total && w.1 > 0)
-                && log.rung.iter().all(|r| r.queue < total && r.stream < total);
+                && log.rung.iter().all(|r| r.queue < total && r.stream < total)
+                && log.barriers.iter().all(|b| b.0 < total);
             expect(known, "the log")?;
         }
         Ok(())

@@ -3,7 +3,7 @@
 //! compiler would have to keep allocated.
 //!
 //! Memory is looked at in granules of 256 bytes and groups of 32 partitions, and time in at most
-//! [`BUCKETS`] equal buckets that grow with the run, so that neither memory nor the time per access
+//! 2048 equal buckets that grow with the run, so that neither memory nor the time per access
 //! grows with it.
 
 use super::record::Record;

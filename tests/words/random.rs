@@ -334,7 +334,7 @@ fn addresses(dice: &mut Dice, inst: &mut Inst) {
     {
         put(inst, &field, dice.pick(&[1, 3, 8, 16, 31, 32, 33, 64, 100, 128]));
     }
-    // on v5 the number of an SBUF address does not tell it from a PSUM one
+    // on v5 the PSUM window covers the addresses of SBUF partitions from 32 on
     let v5 = inst.generation == Generation::V5;
     let quadrant = |dice: &mut Dice| if v5 { 0 } else { 32 * dice.below(4) as u32 };
     let first = quadrant(dice);

@@ -32,7 +32,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("F8", "back by one cycle"),
     ("F6", "back to the breakpoint hit before"),
     ("F9", "breakpoint at the chosen engine's head: set or remove"),
-    ("F4", "lower right pane: queues, Q7 cores, registers, what happened last"),
+    ("F4", "middle right pane: queues, Q7 cores, registers, records"),
     ("PageUp, PageDown", "look through the answers"),
     ("Up, Down", "look through the commands typed before"),
     ("Enter", "execute the line; on an empty one repeat the last"),
@@ -76,7 +76,8 @@ pub struct App {
 
 impl App {
     /// The interface of `debugger`, with the first engine that has a program chosen.
-    pub fn new(debugger: Debugger) -> App {
+    pub fn new(mut debugger: Debugger) -> App {
+        debugger.repeat = false;
         let machine = &debugger.session.machine;
         let engine = (0..ENGINE_STREAMS).find(|&s| machine.words(s) > 0).unwrap_or(0);
         App {

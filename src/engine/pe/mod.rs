@@ -59,7 +59,7 @@ pub struct PeState {
     /// Generators that round BF16 results.
     seeds: seed::Seeds,
     /// Payload of the last PE_REG_WRITE.
-    register_write: Option<Box<[u8; 52]>>,
+    register_write: Option<Box<serde_big_array::Array<u8, 52>>>,
     /// Table of the 4-bit input converter.
     converter: Option<[u16; 16]>,
 }
@@ -67,7 +67,7 @@ pub struct PeState {
 impl PeState {
     /// Payload of the last PE_REG_WRITE.
     pub fn register_write(&self) -> Option<&[u8; 52]> {
-        self.register_write.as_deref()
+        self.register_write.as_ref().map(|payload| &payload.0)
     }
 
     /// The 4-bit converter table that CONV_LUT_LOAD left, by code.

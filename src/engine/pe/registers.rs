@@ -12,7 +12,7 @@ pub(super) fn pe_reg_write(env: &Env<'_>) -> Result<Prepared> {
     payload.copy_from_slice(&env.inst.bytes[12..]);
     let cost = CostQuery::new(CostRow::StateLoad, 1, Operands::new());
     let work = Work::new([], cost, move |lane| {
-        lane.state.pe.register_write = Some(Box::new(payload));
+        lane.state.pe.register_write = Some(Box::new(serde_big_array::Array(payload)));
         Outcome::none()
     });
     Ok(work.into())
