@@ -53,8 +53,9 @@ fn main() {
     emit_structs(&structs, &types, &mut out);
     emit_fields(&structs, &types, &mut out);
     let names: BTreeSet<String> = structs.iter().map(|s| s.name.clone()).collect();
-    opcodes(&tables, &names, &mut out);
-    v1_opcodes(&tables, &names, &mut out);
+    let semantics = load(&tables, "semantics.toml");
+    opcodes(&tables, &names, &semantics, &mut out);
+    v1_opcodes(&tables, &names, &semantics, &mut out);
     sp_opcodes(&tables, &mut out);
     classes(&tables, &mut out);
     let dest = Path::new(&env::var("OUT_DIR").unwrap()).join("isa_tables.rs");
@@ -533,7 +534,19 @@ fn home(name: &str) -> &str {
     }
 }
 
-fn opcodes(tables: &Path, names: &BTreeSet<String>, out: &mut String) {
+/// The fields `does` and `open` of the opcode `name`; V1 may have an entry of its own.
+fn meaning(semantics: &Table, name: &str, v1: bool) -> String {
+    let own = semantics.get("v1").and_then(Value::as_table).and_then(|t| t.get(name));
+    let entry = own.filter(|_| v1).or_else(|| semantics.get(name)).and_then(Value::as_table);
+    let entry = entry.unwrap_or_else(|| panic!("semantics.toml: no entry for {name}"));
+    let open: Vec<&str> = match entry.get("open") {
+        Some(Value::Array(list)) => list.iter().map(|v| v.as_str().expect("text")).collect(),
+        _ => Vec::new(),
+    };
+    format!("does: {:?}, open: &{open:?}", text(entry, "does"))
+}
+
+fn opcodes(tables: &Path, names: &BTreeSet<String>, semantics: &Table, out: &mut String) {
     let mut consts = String::new();
     out.push_str("/// The opcodes of v2..v5, by byte.\npub static OPCODES: &[OpcodeDef] = &[\n");
     for row in csv_rows(tables, "opcodes.csv") {
@@ -556,7 +569,7 @@ fn opcodes(tables: &Path, names: &BTreeSet<String>, out: &mut String) {
         let _ = writeln!(
             out,
             "OpcodeDef {{ byte: {}, name: {:?}, engine: Home::{}, engines: {:?}, class: Class::{class}, struct_names: &[{}], \
-             presence: [Presence::Absent, {}, {}, {}, {}, {}], page: {:?}, notes: {:?} }},",
+             presence: [Presence::Absent, {}, {}, {}, {}, {}], page: {:?}, notes: {:?}, {} }},",
             row["byte"],
             row["name"],
             home(&row["engine"]),
@@ -569,6 +582,7 @@ fn opcodes(tables: &Path, names: &BTreeSet<String>, out: &mut String) {
             presence("v5"),
             row["wiki_page"],
             row["notes"],
+            meaning(semantics, &row["name"], false),
         );
         let _ = writeln!(
             consts,
@@ -580,7 +594,7 @@ fn opcodes(tables: &Path, names: &BTreeSet<String>, out: &mut String) {
         writeln!(out, "];\n/// Opcode bytes of v2..v5: `op::MATMUL`.\npub mod op {{\n{consts}}}");
 }
 
-fn v1_opcodes(tables: &Path, names: &BTreeSet<String>, out: &mut String) {
+fn v1_opcodes(tables: &Path, names: &BTreeSet<String>, semantics: &Table, out: &mut String) {
     let mut consts = String::new();
     out.push_str("/// The opcodes of V1, by byte.\npub static V1_OPCODES: &[OpcodeDef] = &[\n");
     for row in csv_rows(tables, "v1_opcodes.csv") {
@@ -596,13 +610,14 @@ fn v1_opcodes(tables: &Path, names: &BTreeSet<String>, out: &mut String) {
             out,
             "OpcodeDef {{ byte: {}, name: {:?}, engine: Home::{}, engines: {:?}, class: Class::{class}, struct_names: &[{}], \
              presence: [Presence::Unflagged, Presence::Absent, Presence::Absent, Presence::Absent, Presence::Absent, Presence::Absent], \
-             page: \"generations/cross-gen-opcode-diff 5.3\", notes: {:?} }},",
+             page: \"generations/cross-gen-opcode-diff 5.3\", notes: {:?}, {} }},",
             row["byte"],
             row["name"],
             home(&row["engine"]),
             row["engine"],
             struct_list(&row, names),
             row["notes"],
+            meaning(semantics, &row["name"], true),
         );
         let _ = writeln!(
             consts,

@@ -79,7 +79,7 @@ impl ErrorClass {
 }
 
 /// Where an error happened, as far as it is known. Filled in layer by layer.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Location {
     /// Generation name, for instance `v3`.
     pub generation: Option<String>,
@@ -96,7 +96,7 @@ pub struct Location {
 }
 
 /// An error of any class, with the broken rule, a message, advice, and its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Error {
     /// Whose fault it is.
     pub class: ErrorClass,

@@ -9,6 +9,7 @@
 pub mod certificate;
 pub mod check;
 pub mod cli;
+pub mod debug;
 pub mod engine;
 pub mod error;
 pub mod explore;

@@ -201,3 +201,39 @@ proptest! {
         }
     }
 }
+
+/// DoubleColumn and DoublePixel change the rate, not the operands or the sums; PE_REG_WRITE changes
+/// no result and keeps its payload.
+#[test]
+fn double_column_and_double_pixel_give_the_plain_sums() {
+    use tpbemu::isa::e::perf_opt_mode::{DOUBLE_COLUMN, DOUBLE_PIXEL, NONE};
+    let fp8 = 14; // E4M3
+    let mut results = Vec::new();
+    for mode in [NONE, DOUBLE_COLUMN, DOUBLE_PIXEL] {
+        let mut bench = Bench::new(Generation::V3, Engine::Pe);
+        for k in 0..4u32 {
+            let codes: Vec<u8> = (0..8).map(|i| 0x30 + (k as u8 * 5 + i) % 16).collect();
+            bench.put(Space::Sbuf, k, 0, &codes);
+            bench.put(Space::Sbuf, k, 512, &codes.iter().rev().copied().collect::<Vec<_>>());
+        }
+        let mut weights = load(Generation::V3, fp8, 4, 8, 0xF);
+        weights.set(f::s3_lw::PERF_OPT, mode.into());
+        let mut product = multiply(Generation::V3, fp8, 4, 8, 8, 0xF, 0, 3);
+        product.set(f::s3d3_mm::PERF_OPT, mode.into());
+        let mut write = Inst::empty(Generation::V3, op::PE_REG_WRITE);
+        write.bytes[12] = 0xA5;
+        for inst in [&weights, &write, &product] {
+            bench.run(inst).unwrap();
+        }
+        assert_eq!(bench.state.pe.register_write().unwrap()[0], 0xA5);
+        let out: Vec<f32> = (0..8).flat_map(|c| bench.get_f32(Space::Psum, c, 0, 8)).collect();
+        assert!(out.iter().any(|x| *x != 0.0));
+        results.push(out);
+        // 16-bit operands have no such mode
+        let mut wide = load(Generation::V3, 6, 4, 8, 0xF);
+        wide.set(f::s3_lw::PERF_OPT, mode.into());
+        assert_eq!(bench.run(&wide).is_ok(), mode == NONE, "{mode}");
+    }
+    assert_eq!(results[0], results[1]);
+    assert_eq!(results[0], results[2]);
+}

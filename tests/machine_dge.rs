@@ -92,6 +92,24 @@ fn a_copy_signals_its_semaphore_when_the_data_is_there() {
 }
 
 #[test]
+fn data_that_a_register_depends_on_is_there_with_timing_only() {
+    let g = Generation::V3;
+    let mut p = Program::new(g);
+    let words = [
+        store(g, HBM + 0x100, 0x1122_3344),
+        copy(g, HBM + 0x100, SBUF + 64, 8),
+        wait(g, 9, 3),
+        load(g, SBUF + 64, 5),
+    ];
+    p.stream_mut(Engine::Pool).words.extend(words.iter().map(|w| w.bytes));
+    let config = Arc::new(MachineConfig::builtin(g));
+    let options = || Options { timing_only: true, ..Options::default() };
+    let r = machine::run(Arc::new(p), config, options, |_, _| Vec::new(), false).unwrap();
+    assert!(r.finished.error.is_none(), "{:?}", r.finished.error);
+    assert_eq!(r.machine.registers(Engine::Pool)[5], 0x1122_3344);
+}
+
+#[test]
 fn reading_before_the_semaphore_is_a_race() {
     let g = Generation::V3;
     let r = run(

@@ -180,12 +180,19 @@ impl Reader<'_> {
         while let Some(bytes) = stream.words.get(pc) {
             let mut step = Step { pc, ..Step::default() };
             let wide = self.program.v1_events8 && self.program.generation == Generation::V1;
+            let (bytes, lowered) = match lower(self.program, bytes)? {
+                Lowered::Replace(word) => (word, lower(self.program, &word)?),
+                lowered => (*bytes, lowered),
+            };
             let inst = match wide {
-                true => Inst::new_wide_v1(*bytes),
-                false => Inst::new(self.program.generation, *bytes),
+                true => Inst::new_wide_v1(bytes),
+                false => Inst::new(self.program.generation, bytes),
             };
             let mut next = Some(pc + 1);
-            match lower(self.program, bytes)? {
+            match lowered {
+                Lowered::Replace(_) => {
+                    return self.refuse(pc, "a replaced word is replaced again".to_owned());
+                }
                 Lowered::Nothing => {}
                 Lowered::DmaTrigger { block, .. } => {
                     self.events(&inst, &mut step)?;

@@ -15,7 +15,7 @@ use super::clock::Clock;
 use crate::memory::{Access, AccessKind, Region};
 
 /// Who made an access: stream, number of the work in it, and what the user needs to find it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Stamp {
     /// Stream index.
     pub stream: usize,
@@ -40,6 +40,7 @@ pub struct Conflict {
     pub later: (Stamp, AccessKind, Region),
 }
 
+#[derive(serde::Serialize, serde::Deserialize)]
 struct Live {
     stamp: Stamp,
     kind: AccessKind,
@@ -52,13 +53,14 @@ const BUCKET_SHIFT: [u32; 3] = [11, 11, 16];
 /// A region over more buckets than this is kept in a list of its own.
 const MAX_BUCKETS: u64 = 256;
 
-#[derive(Default)]
+#[derive(Default, serde::Serialize, serde::Deserialize)]
 struct SpaceBoard {
     buckets: FxHashMap<u64, SmallVec<[u32; 6]>>,
     wide: Vec<u32>,
 }
 
 /// The board of one machine.
+#[derive(serde::Serialize, serde::Deserialize)]
 pub struct Board {
     spaces: [SpaceBoard; 3],
     live: Vec<Live>,

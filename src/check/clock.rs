@@ -15,16 +15,21 @@ use smallvec::SmallVec;
 use crate::sync::{Compare, SyncId};
 
 /// Knowledge about the progress of all streams.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Clock {
     // reads and results, interleaved per stream
-    known: SmallVec<[u32; 20]>,
+    known: SmallVec<[u32; 32]>,
 }
 
 impl Clock {
     /// Knows nothing about `streams` streams.
     pub fn new(streams: usize) -> Self {
         Clock { known: SmallVec::from_elem(0, streams * 2) }
+    }
+
+    /// Number of streams it knows about.
+    pub fn streams(&self) -> usize {
+        self.known.len() / 2
     }
 
     /// Last work of `stream` whose reads are known to be done.
@@ -62,7 +67,7 @@ impl Clock {
 /// can hide a race in very long runs but never invents one.
 const REMEMBERED_STEPS: usize = 4096;
 
-#[derive(Default)]
+#[derive(Default, serde::Serialize, serde::Deserialize)]
 struct History {
     // value after each update since the last write or decrement, with all clocks joined so far
     steps: Vec<(u32, Clock)>,
@@ -70,7 +75,7 @@ struct History {
 }
 
 /// The clocks that events and semaphores carry.
-#[derive(Default)]
+#[derive(Default, serde::Serialize, serde::Deserialize)]
 pub struct SyncClocks {
     of: FxHashMap<SyncId, History>,
 }
@@ -78,9 +83,9 @@ pub struct SyncClocks {
 impl SyncClocks {
     /// An update of `id` by an instruction with clock `clock` left it at `value`. `grows` is true
     /// for an increment: earlier increments still count for later waits.
-    pub fn update(&mut self, id: SyncId, value: u32, grows: bool, clock: &Clock) {
+    pub fn update(&mut self, id: SyncId, value: u32, grows: bool, clock: Clock) {
         let history = self.of.entry(id).or_default();
-        let mut joined = clock.clone();
+        let mut joined = clock;
         if let Some((_, last)) = history.steps.last() {
             joined.join(last);
         }

@@ -12,63 +12,126 @@
 //! Semaphores that are written or counted down, and waits for a small value or a clear event, keep
 //! the order of this run: for those the analysis can miss what another schedule would show.
 //! Totals are those of this run, so a branch that another run takes is not seen.
+//!
+//! The cost is proportional to the length of the log: what a stream knows is a row of numbers for
+//! each of its waits, which row an update tells is found once, and every search starts where the
+//! last one of its kind ended. Streams that did nothing have no columns.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
 use super::board::{Board, Conflict, Stamp};
 use super::clock::Clock;
-use super::log::{Acquire, Change, Effect, Got, Lane, Log};
+use super::log::{Acquire, Effect, Got, Lane, Log};
 use crate::sync::{Compare, SyncId};
 
 /// Passes after which the computation stops; what is known then is still guaranteed.
 const MOST_PASSES: usize = 64;
 
-/// What a stream knows from some place on.
-#[derive(Clone, Debug, PartialEq)]
-struct Segment {
-    /// First place at which it holds.
-    place: u32,
-    /// Per stream: places below this one have been let go by its sequencer.
-    passed: SmallVec<[u32; 12]>,
-    /// Works known to have read and to be complete.
-    clock: Clock,
+/// A number in rows: streams with entries in the log, in order.
+type Column = usize;
+
+/// What a stream knows, `3 n` numbers for `n` columns: the places below which each sequencer has
+/// let go, then for each the works known to have read and to be complete.
+type Row = [u32];
+
+fn join(row: &mut Row, other: &Row) {
+    for (mine, theirs) in row.iter_mut().zip(other) {
+        *mine = (*mine).max(*theirs);
+    }
 }
 
-impl Segment {
-    fn new(streams: usize) -> Self {
-        Segment { place: 0, passed: SmallVec::from_elem(0, streams), clock: Clock::new(streams) }
-    }
+fn raise(row: &mut Row, at: usize, to: u32) {
+    row[at] = row[at].max(to);
+}
 
-    fn join(&mut self, other: &Segment) {
-        for (mine, theirs) in self.passed.iter_mut().zip(&other.passed) {
-            *mine = (*mine).max(*theirs);
+/// The first of `0..len` for which `holds` is false, where it is true up to some number and false
+/// from there on. Searches outwards from `near` and leaves the answer there.
+fn boundary(near: &Cell<u32>, len: usize, holds: impl Fn(usize) -> bool) -> usize {
+    let from = (near.get() as usize).min(len);
+    let (mut low, mut high) = (0, len);
+    let mut step = 1;
+    if from < len && holds(from) {
+        low = from + 1;
+        while low + step <= len {
+            if !holds(low + step - 1) {
+                high = low + step - 1;
+                break;
+            }
+            low += step;
+            step *= 2;
         }
-        self.clock.join(&other.clock);
+    } else {
+        high = from;
+        while high >= step {
+            if holds(high - step) {
+                low = high - step + 1;
+                break;
+            }
+            high -= step;
+            step *= 2;
+        }
     }
-
-    fn pass(&mut self, stream: usize, place: u32) {
-        let p = &mut self.passed[stream];
-        *p = (*p).max(place + 1);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if holds(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
     }
+    near.set(low as u32);
+    low
 }
 
-/// In-order updates of one event or semaphore: indices into the log, and the sum so far.
+/// In-order updates of one event or semaphore.
 #[derive(Default)]
 struct Producer {
-    changes: Vec<(usize, u64)>,
+    /// Index in the log, and the sum so far.
+    changes: Vec<(u32, u64)>,
+    /// Where the searches for what is possible, and for what is needed, ended.
+    near: [Cell<u32>; 2],
+}
+
+/// Clears of one event by one stream, those of waits apart: their places, in order.
+#[derive(Default)]
+struct Clears {
+    places: [Vec<u32>; 2],
+    near: [Cell<u32>; 2],
+}
+
+impl Clears {
+    /// How many clears have a place below `updates`, and waits that clear below `waits`.
+    fn below(&self, updates: u32, waits: u32) -> u64 {
+        [updates, waits]
+            .iter()
+            .enumerate()
+            .map(|(k, limit)| {
+                let places = &self.places[k];
+                boundary(&self.near[k], places.len(), |i| places[i] < *limit) as u64
+            })
+            .sum()
+    }
+}
+
+#[derive(Default)]
+struct Looks {
+    /// Value and place of waits that look for a larger value than all before.
+    first: Vec<(u64, u32)>,
+    near: Cell<u32>,
 }
 
 #[derive(Default)]
 struct Uses {
-    producers: BTreeMap<(usize, Lane), Producer>,
-    /// Changes and, for events, clears: (stream, place, whether it is a wait).
-    clears: Vec<(usize, u32, bool)>,
+    producers: BTreeMap<(Column, Lane), Producer>,
+    clears: BTreeMap<Column, Clears>,
     /// Only additions that do not wrap, or only sets and clears.
     counts_up: bool,
-    /// Per stream, places of waits that look for a larger value than all before: (value, place).
-    looks: BTreeMap<usize, Vec<(u64, u32)>>,
+    looks: BTreeMap<Column, Looks>,
+    /// All its changes: indices in the log.
+    changes: Vec<u32>,
 }
 
 /// Something wrong with events or semaphores, apart from races.
@@ -172,62 +235,129 @@ pub struct Known {
 /// The analysis of one run.
 pub struct Guarantees<'a> {
     log: &'a Log,
-    streams: usize,
-    uses: BTreeMap<SyncId, Uses>,
-    /// Indices of the changes of each event and semaphore.
-    changes: BTreeMap<SyncId, Vec<usize>>,
-    segments: Vec<Vec<Segment>>,
-    before: Vec<Vec<Segment>>,
+    /// Columns of streams, and streams of columns.
+    columns: Vec<Option<Column>>,
+    streams: Vec<usize>,
+    /// Events and semaphores in order, and what was done with each.
+    uses: Vec<(SyncId, Uses)>,
+    /// Per column, the place from which each row holds. The first row holds from the start.
+    places: Vec<Vec<u32>>,
+    /// Of each acquire, the row it makes, and the event or semaphore in `uses`.
+    acquires: Vec<(u32, u32)>,
+    /// Of each change, the row from which it tells and the works of its stream until then.
+    changes: Vec<(u32, u32)>,
+    /// Per column, all rows: of this pass and of the one before.
+    rows: Vec<Vec<u32>>,
+    before: Vec<Vec<u32>>,
     unproven: Vec<Unproven>,
 }
 
+/// In [`Guarantees::acquires`]: not an event or semaphore with changes.
+const NO_USE: u32 = u32::MAX;
+
 /// Per event or semaphore: how many of its changes are joined, and their knowledge.
-type Seen = BTreeMap<SyncId, (usize, Segment)>;
+type Seen = BTreeMap<u32, (usize, Vec<u32>)>;
 
 /// The value that a semaphore has reached when `got` was granted, if it counts up.
-fn reaches(got: &Got) -> Option<(SyncId, u64)> {
+fn reaches(got: &Got) -> Option<u64> {
     match *got {
-        Got::Semaphore(i, Compare::Ge | Compare::Eq, n) => Some((SyncId::Semaphore(i), n.into())),
-        Got::Semaphore(i, Compare::Gt, n) => Some((SyncId::Semaphore(i), u64::from(n) + 1)),
+        Got::Semaphore(_, Compare::Ge | Compare::Eq, n) => Some(n.into()),
+        Got::Semaphore(_, Compare::Gt, n) => Some(u64::from(n) + 1),
         _ => None,
+    }
+}
+
+fn id_of(got: &Got) -> Option<SyncId> {
+    match *got {
+        Got::Semaphore(i, ..) => Some(SyncId::Semaphore(i)),
+        Got::Event { event, .. } => Some(SyncId::Event(event)),
+        Got::Job(..) | Got::Own(_) => None,
     }
 }
 
 impl<'a> Guarantees<'a> {
     /// Computes the guaranteed order behind `log`.
     pub fn new(log: &'a Log) -> Self {
-        let streams = log.places.len();
+        let (columns, streams) = active(log);
+        let n = streams.len();
         let mut this = Guarantees {
             log,
+            columns,
             streams,
-            uses: BTreeMap::new(),
-            changes: BTreeMap::new(),
-            segments: vec![Vec::new(); streams],
-            before: vec![Vec::new(); streams],
+            uses: Vec::new(),
+            places: vec![vec![0]; n],
+            acquires: Vec::with_capacity(log.acquires.len()),
+            changes: Vec::with_capacity(log.changes.len()),
+            rows: vec![Vec::new(); n],
+            before: vec![Vec::new(); n],
             unproven: Vec::new(),
         };
         this.collect();
         for _ in 0..MOST_PASSES {
             this.pass();
-            if this.segments == this.before {
+            if this.rows == this.before {
                 break;
             }
         }
         this
     }
 
+    fn column(&self, stream: usize) -> Column {
+        // streams without a column have no entries, and nobody asks for them
+        self.columns.get(stream).copied().flatten().unwrap_or(0)
+    }
+
+    fn width(&self) -> usize {
+        3 * self.streams.len()
+    }
+
     fn collect(&mut self) {
+        let mut uses: BTreeMap<SyncId, Uses> = BTreeMap::new();
+        self.collect_changes(&mut uses);
+        self.collect_acquires(&mut uses);
+        let uneven = uses.iter().filter(|(_, u)| !u.counts_up);
+        self.unproven.extend(uneven.map(|(id, _)| Unproven::NotMonotone(*id)));
+        if self.log.polled {
+            self.unproven.push(Unproven::Polled);
+        }
+        self.unproven.sort();
+        self.unproven.dedup();
+        for clears in uses.values_mut().flat_map(|u| u.clears.values_mut()) {
+            clears.places.iter_mut().for_each(|p| p.sort_unstable());
+        }
+        self.uses = uses.into_iter().collect();
+        let numbers: rustc_hash::FxHashMap<SyncId, u32> =
+            self.uses.iter().enumerate().map(|(k, (id, _))| (*id, k as u32)).collect();
+        for a in &self.log.acquires {
+            let places = &mut self.places[self.columns[a.stream].unwrap_or(0)];
+            if places.last() != Some(&a.place) {
+                places.push(a.place);
+            }
+            let number = id_of(&a.got).and_then(|id| numbers.get(&id).copied());
+            self.acquires.push(((places.len() - 1) as u32, number.unwrap_or(NO_USE)));
+        }
+        let near = vec![[const { Cell::new(0) }; 2]; self.streams.len()];
+        for change in &self.log.changes {
+            let column = self.column(change.stream);
+            let (places, works) = (&self.places[column], &self.log.places[change.stream]);
+            let [near_row, near_work] = &near[column];
+            let row = boundary(near_row, places.len(), |i| places[i] <= change.place);
+            let works = boundary(near_work, works.len(), |i| works[i] <= change.place);
+            self.changes.push((row.saturating_sub(1) as u32, works as u32));
+        }
+    }
+
+    fn collect_changes(&self, all: &mut BTreeMap<SyncId, Uses>) {
+        let new = || Uses { counts_up: true, ..Uses::default() };
         for (i, change) in self.log.changes.iter().enumerate() {
-            self.changes.entry(change.id).or_default().push(i);
-            let uses = self
-                .uses
-                .entry(change.id)
-                .or_insert_with(|| Uses { counts_up: true, ..Uses::default() });
+            let uses = all.entry(change.id).or_insert_with(new);
+            uses.changes.push(i as u32);
+            let column = self.column(change.stream);
             let amount = match change.effect {
                 Effect::Add(n) if !change.wrapped => n,
                 Effect::Set => 1,
                 Effect::Clear => {
-                    uses.clears.push((change.stream, change.place, false));
+                    uses.clears.entry(column).or_default().places[0].push(change.place);
                     continue;
                 }
                 _ => {
@@ -235,25 +365,28 @@ impl<'a> Guarantees<'a> {
                     continue;
                 }
             };
-            let producer = uses.producers.entry((change.stream, change.lane)).or_default();
+            let producer = uses.producers.entry((column, change.lane)).or_default();
             let sum = producer.changes.last().map_or(0, |c| c.1) + u64::from(amount);
-            producer.changes.push((i, sum));
+            producer.changes.push((i as u32, sum));
         }
+    }
+
+    fn collect_acquires(&mut self, all: &mut BTreeMap<SyncId, Uses>) {
         for a in &self.log.acquires {
+            let column = self.column(a.stream);
             if let Got::Event { event, set, consumed: true } = a.got {
-                let uses = self.uses.entry(SyncId::Event(event)).or_default();
+                let uses = all.entry(SyncId::Event(event)).or_default();
                 if set {
-                    uses.clears.push((a.stream, a.place, true));
+                    uses.clears.entry(column).or_default().places[1].push(a.place);
                 } else {
                     uses.counts_up = false;
                 }
             }
-            let reached = reaches(&a.got);
-            let uses = reached.and_then(|(id, _)| self.uses.get_mut(&id));
-            if let (Some((_, value)), Some(uses)) = (reached, uses) {
-                let looks = uses.looks.entry(a.stream).or_default();
-                if looks.last().is_none_or(|l| l.0 < value) {
-                    looks.push((value, a.place));
+            let uses = id_of(&a.got).and_then(|id| all.get_mut(&id));
+            if let (Some(value), Some(uses)) = (reaches(&a.got), uses) {
+                let looks = uses.looks.entry(column).or_default();
+                if looks.first.last().is_none_or(|l| l.0 < value) {
+                    looks.first.push((value, a.place));
                 }
             }
             match a.got {
@@ -266,138 +399,163 @@ impl<'a> Guarantees<'a> {
                 _ => {}
             }
         }
-        let uneven = self.uses.iter().filter(|(_, u)| !u.counts_up);
-        self.unproven.extend(uneven.map(|(id, _)| Unproven::NotMonotone(*id)));
-        if self.log.polled {
-            self.unproven.push(Unproven::Polled);
-        }
-        self.unproven.sort();
-        self.unproven.dedup();
     }
 
     fn pass(&mut self) {
-        self.before = std::mem::take(&mut self.segments);
-        self.segments = vec![vec![Segment::new(self.streams)]; self.streams];
+        std::mem::swap(&mut self.rows, &mut self.before);
+        let width = self.width();
+        for rows in &mut self.rows {
+            rows.clear();
+            rows.resize(width, 0);
+        }
         let mut seen = Seen::new();
-        for i in 0..self.log.acquires.len() {
-            let a = self.log.acquires[i];
-            let mut new = self.segments[a.stream][self.segments[a.stream].len() - 1].clone();
-            self.take_over(&mut seen, &mut new, &a);
-            let list = &mut self.segments[a.stream];
-            match list.last_mut() {
-                Some(last) if last.place == a.place => *last = new,
-                _ => {
-                    new.place = a.place;
-                    list.push(new);
-                }
+        let mut new = vec![0; width];
+        for (i, a) in self.log.acquires.iter().enumerate() {
+            let (row, _) = self.acquires[i];
+            let column = self.column(a.stream);
+            let last = self.rows[column].len() - width;
+            new.copy_from_slice(&self.rows[column][last..]);
+            self.take_over(&mut seen, &mut new, a, self.acquires[i]);
+            let rows = &mut self.rows[column];
+            if row as usize == last / width.max(1) {
+                rows[last..].copy_from_slice(&new);
+            } else {
+                rows.extend_from_slice(&new);
             }
         }
     }
 
-    fn at(segments: &[Segment], place: u32) -> Option<&Segment> {
-        let i = segments.partition_point(|s| s.place <= place);
-        segments.get(i.wrapping_sub(1))
+    /// Row `row` of `column`, or the last one if there are not so many yet.
+    fn row(rows: &[Vec<u32>], width: usize, column: Column, row: u32) -> &Row {
+        let rows = &rows[column];
+        let at = (row as usize * width).min(rows.len() - width);
+        &rows[at..at + width]
     }
 
-    /// What an update tells.
-    fn knowledge(&self, change: &Change) -> Segment {
-        let mut s = Self::at(&self.segments[change.stream], change.place)
-            .cloned()
-            .unwrap_or_else(|| Segment::new(self.streams));
-        s.pass(change.stream, change.place);
-        let works = self.log.works_until(change.stream, change.place);
-        match change.lane {
-            Lane::Reads => s.clock.learn_reads(change.stream, works),
-            Lane::Results => s.clock.learn_results(change.stream, works),
-            Lane::Sequencer | Lane::Immediate => {}
+    /// What the stream of `change` knew in the pass before, if there was one.
+    fn knew(&self, change: usize) -> Option<&Row> {
+        let column = self.column(self.log.changes[change].stream);
+        let (row, _) = self.changes[change];
+        (!self.before[column].is_empty())
+            .then(|| Self::row(&self.before, self.width(), column, row))
+    }
+
+    /// Joins into `new` what the update `change` tells.
+    fn learn(&self, new: &mut Row, change: usize) {
+        let (row, works) = self.changes[change];
+        let n = self.streams.len();
+        let change = &self.log.changes[change];
+        let column = self.column(change.stream);
+        join(new, Self::row(&self.rows, self.width(), column, row));
+        raise(new, column, change.place + 1);
+        if matches!(change.lane, Lane::Reads | Lane::Results) {
+            raise(new, n + 2 * column, works);
         }
-        s
+        if change.lane == Lane::Results {
+            raise(new, n + 2 * column + 1, works);
+        }
     }
 
-    fn take_over(&self, seen: &mut Seen, new: &mut Segment, a: &Acquire) {
+    fn take_over(&self, seen: &mut Seen, new: &mut Row, a: &Acquire, (row, number): (u32, u32)) {
         match a.got {
-            Got::Own(works) => new.clock.learn_results(a.stream, works),
+            Got::Own(works) => {
+                let at = self.streams.len() + 2 * self.column(a.stream);
+                raise(new, at, works);
+                raise(new, at + 1, works);
+            }
             Got::Job(stream, place) => {
-                if let Some(s) = Self::at(&self.segments[stream], place) {
-                    new.join(s);
-                }
-                new.pass(stream, place);
+                let column = self.column(stream);
+                let row = self.places[column].partition_point(|p| *p <= place).saturating_sub(1);
+                join(new, Self::row(&self.rows, self.width(), column, row as u32));
+                raise(new, column, place + 1);
             }
-            Got::Semaphore(i, ..) => {
-                let id = SyncId::Semaphore(i);
-                match reaches(&a.got) {
-                    Some((_, needed)) => self.count(seen, new, a, id, needed),
-                    None => self.observe(seen, new, a, id),
-                }
+            Got::Semaphore(..) => match reaches(&a.got) {
+                Some(needed) => self.count(seen, new, a, number, needed),
+                None => self.observe(seen, new, a, number),
+            },
+            Got::Event { set: true, .. } => {
+                let needed = 1 + self.clears_before(new, a, row, number);
+                self.count(seen, new, a, number, needed);
             }
-            Got::Event { event, set, .. } => {
-                let id = SyncId::Event(event);
-                if set {
-                    let needed = 1 + self.clears_before(new, a, id);
-                    self.count(seen, new, a, id, needed);
-                } else {
-                    self.observe(seen, new, a, id);
-                }
-            }
+            Got::Event { .. } => self.observe(seen, new, a, number),
         }
     }
 
-    /// Clears of event `id` that are known to come before the wait `a`.
-    fn clears_before(&self, new: &Segment, a: &Acquire, id: SyncId) -> u64 {
-        let Some(uses) = self.uses.get(&id) else { return 0 };
-        let older = Self::at(&self.before[a.stream], a.place);
-        let known = |stream: usize, place: u32| {
-            if stream == a.stream {
-                return place < a.place;
-            }
-            place < new.passed[stream] || older.is_some_and(|o| place < o.passed[stream])
-        };
-        uses.clears.iter().filter(|(s, p, _)| known(*s, *p)).count() as u64
+    /// Clears of the event that are known to come before the wait `a`.
+    fn clears_before(&self, new: &Row, a: &Acquire, row: u32, number: u32) -> u64 {
+        let Some((_, uses)) = self.uses.get(number as usize) else { return 0 };
+        let own = self.column(a.stream);
+        let older =
+            (!self.before[own].is_empty()).then(|| Self::row(&self.before, self.width(), own, row));
+        let mut count = 0;
+        for (&column, clears) in &uses.clears {
+            let limit = if column == own {
+                a.place
+            } else {
+                new[column].max(older.map_or(0, |o| o[column]))
+            };
+            count += clears.below(limit, limit);
+        }
+        count
     }
 
-    /// How many of the updates of `producer` can come before the wait of `stream` at `place`.
-    fn possible(&self, producer: &Producer, stream: usize, place: u32) -> usize {
-        producer.changes.partition_point(|(i, _)| {
-            let change = &self.log.changes[*i];
-            if change.stream == stream {
+    /// How many of the updates of `producer` can come before the wait of `column` at `place`.
+    fn possible(&self, producer: &Producer, column: Column, place: u32) -> usize {
+        boundary(&producer.near[0], producer.changes.len(), |k| {
+            let i = producer.changes[k].0 as usize;
+            let change = &self.log.changes[i];
+            if self.column(change.stream) == column {
                 return change.place < place;
             }
-            let segment = Self::at(&self.before[change.stream], change.place);
-            segment.is_none_or(|s| s.passed[stream] <= place)
+            self.knew(i).is_none_or(|row| row[column] <= place)
         })
     }
 
-    /// How many of the updates of `producer` can be made when the value first reaches `needed`.
-    fn possible_at(&self, uses: &Uses, producer: &Producer, needed: u64) -> usize {
-        let firsts: SmallVec<[(usize, u32); 8]> = uses
-            .looks
-            .iter()
-            .filter_map(|(s, l)| Some((*s, l.get(l.partition_point(|x| x.0 < needed))?.1)))
-            .collect();
-        producer.changes.partition_point(|(i, _)| {
-            let change = &self.log.changes[*i];
-            let segment = Self::at(&self.before[change.stream], change.place);
-            firsts.iter().all(|&(stream, place)| {
-                if change.stream == stream {
+    /// How many of the updates of `producer` can be made when the value first reaches what
+    /// `firsts` look for: column and place.
+    fn possible_at(&self, firsts: &[(Column, u32)], producer: &Producer) -> usize {
+        boundary(&producer.near[0], producer.changes.len(), |k| {
+            let i = producer.changes[k].0 as usize;
+            let change = &self.log.changes[i];
+            let own = self.column(change.stream);
+            let row = self.knew(i);
+            firsts.iter().all(|&(column, place)| {
+                if own == column {
                     return change.place < place;
                 }
-                segment.is_none_or(|s| s.passed[stream] <= place)
+                row.is_none_or(|row| row[column] <= place)
             })
         })
     }
 
-    fn count(&self, seen: &mut Seen, new: &mut Segment, a: &Acquire, id: SyncId, needed: u64) {
-        let Some(uses) = self.uses.get(&id) else { return };
+    fn count(&self, seen: &mut Seen, new: &mut Row, a: &Acquire, number: u32, needed: u64) {
+        let Some((id, uses)) = self.uses.get(number as usize) else { return };
         if !uses.counts_up {
-            return self.observe(seen, new, a, id);
+            return self.observe(seen, new, a, number);
         }
+        let firsts: SmallVec<[(Column, u32); 8]> = match id {
+            SyncId::Event(_) => SmallVec::new(),
+            SyncId::Semaphore(_) => {
+                let first = |(column, l): (&Column, &Looks)| {
+                    let at = boundary(&l.near, l.first.len(), |k| l.first[k].0 < needed);
+                    Some((*column, l.first.get(at)?.1))
+                };
+                uses.looks.iter().filter_map(first).collect()
+            }
+        };
+        let column = self.column(a.stream);
+        // who alone makes the updates has made as many as are needed
+        let alone = uses.producers.len() == 1;
         let sums: SmallVec<[u64; 8]> = uses
             .producers
             .values()
             .map(|p| {
+                if alone {
+                    return 0;
+                }
                 let n = match id {
-                    SyncId::Event(_) => self.possible(p, a.stream, a.place),
-                    SyncId::Semaphore(_) => self.possible_at(uses, p, needed),
+                    SyncId::Event(_) => self.possible(p, column, a.place),
+                    SyncId::Semaphore(_) => self.possible_at(&firsts, p),
                 };
                 n.checked_sub(1).map_or(0, |i| p.changes[i].1)
             })
@@ -408,27 +566,27 @@ impl<'a> Guarantees<'a> {
             if mine == 0 {
                 continue;
             }
-            let at = producer.changes.partition_point(|c| c.1 < mine);
+            let changes = &producer.changes;
+            let at = boundary(&producer.near[1], changes.len(), |k| changes[k].1 < mine);
             // less than needed is possible only if this run broke off
-            if let Some((i, _)) = producer.changes.get(at) {
-                new.join(&self.knowledge(&self.log.changes[*i]));
+            if let Some((i, _)) = changes.get(at) {
+                self.learn(new, *i as usize);
             }
         }
     }
 
     /// Takes over all updates that came before in this run.
-    fn observe(&self, seen: &mut Seen, new: &mut Segment, a: &Acquire, id: SyncId) {
-        let Some(all) = self.changes.get(&id) else { return };
-        let (next, joined) = seen.entry(id).or_insert_with(|| (0, Segment::new(self.streams)));
-        while let Some(i) = all.get(*next) {
-            let change = &self.log.changes[*i];
-            if change.order >= a.order {
+    fn observe(&self, seen: &mut Seen, new: &mut Row, a: &Acquire, number: u32) {
+        let Some((_, uses)) = self.uses.get(number as usize) else { return };
+        let (next, joined) = seen.entry(number).or_insert_with(|| (0, vec![0; self.width()]));
+        while let Some(i) = uses.changes.get(*next) {
+            if self.log.changes[*i as usize].order >= a.order {
                 break;
             }
-            joined.join(&self.knowledge(change));
+            self.learn(joined, *i as usize);
             *next += 1;
         }
-        new.join(joined);
+        join(new, joined);
     }
 
     /// Conflicting accesses that not every schedule orders, in order of the later one's start.
@@ -440,19 +598,23 @@ impl<'a> Guarantees<'a> {
     pub fn races(&self, control: impl Fn(usize, u32) -> bool) -> Vec<Finding> {
         let mut board = Board::new();
         let mut found = Vec::new();
-        let n = self.streams;
+        let n = self.streams.len();
+        let near = vec![Cell::new(0); n];
         for w in &self.log.works {
             let Some(place) = self.log.places[w.stream].get(w.work as usize - 1) else { continue };
-            let Some(segment) = Self::at(&self.segments[w.stream], *place) else { continue };
+            let column = self.column(w.stream);
+            let places = &self.places[column];
+            let row = boundary(&near[column], places.len(), |i| places[i] <= *place);
+            let row = Self::row(&self.rows, self.width(), column, row.saturating_sub(1) as u32);
             let mut clock = Clock::new(2 * n);
             for s in 0..n {
-                clock.learn_results(s, segment.clock.results(s));
-                clock.learn_reads(s, segment.clock.reads(s));
-                clock.learn_results(n + s, segment.passed[s]);
+                clock.learn_results(s, row[n + 2 * s + 1]);
+                clock.learn_reads(s, row[n + 2 * s]);
+                clock.learn_results(n + s, row[s]);
             }
-            clock.learn_results(n + w.stream, *place);
+            clock.learn_results(n + column, *place);
             let mut stamp = Stamp {
-                stream: w.stream,
+                stream: column,
                 work: w.work,
                 ticket: 0,
                 pc: w.pc,
@@ -469,8 +631,8 @@ impl<'a> Guarantees<'a> {
                 Some(&clock),
                 |_| {},
                 |mut c| {
-                    c.earlier.0.stream %= n;
-                    c.later.0.stream %= n;
+                    c.earlier.0.stream = self.streams[c.earlier.0.stream % n];
+                    c.later.0.stream = self.streams[c.later.0.stream % n];
                     let (a, b) = (c.earlier.0, c.later.0);
                     found.push(if a.stream == b.stream {
                         Finding::Sequencer(Hazard::Sequencer {
@@ -488,25 +650,23 @@ impl<'a> Guarantees<'a> {
 
     /// Streams of the log.
     pub fn streams(&self) -> usize {
-        self.streams
+        self.columns.len()
     }
 
     /// What `stream` is sure of at `place`, before its own instruction there is done.
     pub fn known(&self, stream: usize, place: u32) -> Known {
-        let segment = Self::at(&self.segments[stream], place).cloned();
-        let segment = segment.unwrap_or_else(|| Segment::new(self.streams));
-        let (mut clock, mut passed) = (Clock::new(self.streams), vec![0; self.streams]);
-        for s in 0..self.streams {
-            clock.learn_reads(s, segment.clock.reads(s));
-            clock.learn_results(s, segment.clock.results(s));
-            passed[s] = segment.passed[s];
+        let (n, all) = (self.streams.len(), self.streams());
+        let (mut clock, mut passed) = (Clock::new(all), vec![0; all]);
+        if let Some(column) = self.columns.get(stream).copied().flatten() {
+            let row = self.places[column].partition_point(|p| *p <= place).saturating_sub(1);
+            let row = Self::row(&self.rows, self.width(), column, row as u32);
+            for (column, &s) in self.streams.iter().enumerate() {
+                clock.learn_results(s, row[n + 2 * column + 1]);
+                clock.learn_reads(s, row[n + 2 * column]);
+                passed[s] = row[column];
+            }
         }
         Known { clock, passed }
-    }
-
-    fn changes_of(&self, id: SyncId) -> impl Iterator<Item = &Change> {
-        let all = self.changes.get(&id).map_or(&[][..], |c| c);
-        all.iter().map(|i| &self.log.changes[*i])
     }
 
     /// Hazards of events and semaphores in the order of the run.
@@ -515,11 +675,25 @@ impl<'a> Guarantees<'a> {
         for change in self.log.changes.iter().filter(|c| c.wrapped) {
             found.push(Hazard::Wrap { id: change.id, by: (change.stream, change.pc) });
         }
-        for (id, uses) in &self.uses {
+        // waits that consume an event, and waits for an exact value
+        let mut special: BTreeMap<u32, Vec<&Acquire>> = BTreeMap::new();
+        for (a, (_, number)) in self.log.acquires.iter().zip(&self.acquires) {
+            if matches!(
+                a.got,
+                Got::Event { consumed: true, .. } | Got::Semaphore(_, Compare::Eq, _)
+            ) {
+                special.entry(*number).or_default().push(a);
+            }
+        }
+        for (number, (id, uses)) in self.uses.iter().enumerate() {
+            let waits = special.get(&(number as u32)).map_or(&[][..], |w| w);
             match id {
-                SyncId::Event(_) => self.event_hazards(*id, uses, &mut found),
-                SyncId::Semaphore(i) if uses.counts_up => {
-                    self.overshoots(*i, uses, &mut found);
+                SyncId::Event(_) => {
+                    self.lost_signals(*id, uses, &mut found);
+                    self.two_consumers(*id, waits, &mut found);
+                }
+                SyncId::Semaphore(_) if uses.counts_up => {
+                    self.overshoots(*id, uses, waits, &mut found);
                 }
                 SyncId::Semaphore(_) => {}
             }
@@ -527,54 +701,64 @@ impl<'a> Guarantees<'a> {
         found
     }
 
-    fn overshoots(&self, semaphore: u16, uses: &Uses, found: &mut Vec<Hazard>) {
-        for a in &self.log.acquires {
-            let Got::Semaphore(i, Compare::Eq, operand) = a.got else { continue };
-            if i != semaphore {
-                continue;
-            }
+    fn overshoots(&self, id: SyncId, uses: &Uses, waits: &[&Acquire], found: &mut Vec<Hazard>) {
+        for a in waits {
+            let Got::Semaphore(_, _, operand) = a.got else { continue };
             let possible: u64 = uses
                 .producers
                 .values()
                 .filter_map(|p| {
-                    let n = self.possible(p, a.stream, a.place);
+                    let n = self.possible(p, self.column(a.stream), a.place);
                     n.checked_sub(1).map(|i| p.changes[i].1)
                 })
                 .sum();
             if possible > u64::from(operand) {
-                let (id, wait) = (SyncId::Semaphore(i), (a.stream, a.pc));
-                found.push(Hazard::Overshoot { id, wait, operand, possible });
+                found.push(Hazard::Overshoot { id, wait: (a.stream, a.pc), operand, possible });
             }
         }
     }
 
-    fn event_hazards(&self, id: SyncId, uses: &Uses, found: &mut Vec<Hazard>) {
-        let sets: Vec<&Change> = self.changes_of(id).filter(|c| c.effect == Effect::Set).collect();
-        let knowledge: Vec<Segment> = sets.iter().map(|c| self.knowledge(c)).collect();
-        // a producer in the same lane is in program order; otherwise only knowledge orders
-        let after = |later: usize, earlier: usize| {
-            let (l, e) = (sets[later], sets[earlier]);
-            if l.stream == e.stream && l.lane == e.lane {
-                return l.place > e.place;
-            }
-            knowledge[later].passed[e.stream] > e.place && l.stream != e.stream
-                || l.stream == e.stream && l.place > e.place
-        };
-        for (k, set) in sets.iter().enumerate() {
-            let cleared = uses
+    /// The first set of an event before which not every earlier signal is consumed.
+    fn lost_signals(&self, id: SyncId, uses: &Uses, found: &mut Vec<Hazard>) {
+        let sets: Vec<usize> = uses.changes.iter().map(|i| *i as usize).collect();
+        let sets: Vec<usize> =
+            sets.into_iter().filter(|i| self.log.changes[*i].effect == Effect::Set).collect();
+        // sets by stream, in order of their places
+        let mut by_column: BTreeMap<Column, Vec<usize>> = BTreeMap::new();
+        for &i in &sets {
+            by_column.entry(self.column(self.log.changes[i].stream)).or_default().push(i);
+        }
+        for list in by_column.values_mut() {
+            list.sort_by_key(|i| self.log.changes[*i].place);
+        }
+        let near = vec![Cell::new(0); self.streams.len()];
+        let mut knowledge = vec![0; self.width()];
+        for &i in &sets {
+            let set = &self.log.changes[i];
+            let own = self.column(set.stream);
+            knowledge.fill(0);
+            self.learn(&mut knowledge, i);
+            let cleared: u64 = uses
                 .clears
                 .iter()
-                .filter(|(s, p, wait)| {
-                    if *s == set.stream {
-                        *p < set.place || (*wait && *p == set.place)
+                .map(|(column, clears)| {
+                    if *column == own {
+                        clears.below(set.place, set.place.saturating_add(1))
                     } else {
-                        *p < knowledge[k].passed[*s]
+                        clears.below(knowledge[*column], knowledge[*column])
                     }
                 })
-                .count();
-            let others: Vec<usize> = (0..sets.len()).filter(|&o| o != k && !after(o, k)).collect();
-            if others.len() > cleared {
-                let earlier = sets[others[others.len() - 1]];
+                .sum();
+            // the sets that may come before this one, itself included
+            let before: usize = by_column
+                .iter()
+                .map(|(column, list)| {
+                    boundary(&near[*column], list.len(), |k| !self.comes_after(list[k], i))
+                })
+                .sum();
+            if before as u64 > cleared + 1 {
+                let last = sets.iter().rev().find(|o| **o != i && !self.comes_after(**o, i));
+                let Some(earlier) = last.map(|o| &self.log.changes[*o]) else { continue };
                 found.push(Hazard::LostSignal {
                     id,
                     setter: (set.stream, set.pc),
@@ -583,22 +767,30 @@ impl<'a> Guarantees<'a> {
                 break;
             }
         }
-        let consumes: Vec<&Acquire> = self
-            .log
-            .acquires
-            .iter()
-            .filter(|a| {
-                matches!(a.got, Got::Event { event, consumed: true, .. } if SyncId::Event(event) == id)
-            })
-            .collect();
-        for pair in consumes.windows(2) {
+    }
+
+    /// Whether the change `later` comes after the change `earlier` in every schedule: by program
+    /// order in one stream, else by what its stream knows.
+    fn comes_after(&self, later: usize, earlier: usize) -> bool {
+        let (l, e) = (&self.log.changes[later], &self.log.changes[earlier]);
+        if l.stream == e.stream {
+            return l.place > e.place;
+        }
+        let (row, _) = self.changes[later];
+        let row = Self::row(&self.rows, self.width(), self.column(l.stream), row);
+        row[self.column(e.stream)] > e.place
+    }
+
+    fn two_consumers(&self, id: SyncId, waits: &[&Acquire], found: &mut Vec<Hazard>) {
+        for pair in waits.windows(2) {
             let (a, b) = (pair[0], pair[1]);
             if a.stream == b.stream {
                 continue;
             }
-            let knows = Self::at(&self.segments[b.stream], b.place)
-                .is_some_and(|s| s.passed[a.stream] > a.place);
-            if !knows {
+            let column = self.column(b.stream);
+            let row = self.places[column].partition_point(|p| *p <= b.place).saturating_sub(1);
+            let row = Self::row(&self.rows, self.width(), column, row as u32);
+            if row[self.column(a.stream)] <= a.place {
                 let waits = [(a.stream, a.pc), (b.stream, b.pc)];
                 found.push(Hazard::TwoConsumers { id, waits });
                 break;
@@ -611,4 +803,21 @@ impl<'a> Guarantees<'a> {
     pub fn unproven(&self) -> &[Unproven] {
         &self.unproven
     }
+}
+
+/// Columns of the streams that have entries in `log`, and the streams of the columns.
+fn active(log: &Log) -> (Vec<Option<Column>>, Vec<usize>) {
+    let mut used: Vec<bool> = log.places.iter().map(|p| !p.is_empty()).collect();
+    for a in &log.acquires {
+        used[a.stream] = true;
+        if let Got::Job(stream, _) = a.got {
+            used[stream] = true;
+        }
+    }
+    log.changes.iter().for_each(|c| used[c.stream] = true);
+    log.works.iter().for_each(|w| used[w.stream] = true);
+    let streams: Vec<usize> = (0..used.len()).filter(|s| used[*s]).collect();
+    let mut columns = vec![None; used.len()];
+    streams.iter().enumerate().for_each(|(column, s)| columns[*s] = Some(column));
+    (columns, streams)
 }

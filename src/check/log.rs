@@ -14,7 +14,9 @@ use crate::sync::{Compare, SyncId};
 const MOST_ENTRIES: usize = 4 << 20;
 
 /// In-order sources of updates within a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 pub enum Lane {
     /// The sequencer, at the end of a control instruction.
     Sequencer,
@@ -27,7 +29,7 @@ pub enum Lane {
 }
 
 /// What a stream took over at a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Got {
     /// A semaphore compare held.
     Semaphore(u16, Compare, u32),
@@ -47,7 +49,7 @@ pub enum Got {
 }
 
 /// Something that a stream learns from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Acquire {
     /// Who.
     pub stream: usize,
@@ -62,7 +64,7 @@ pub struct Acquire {
 }
 
 /// What an update did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Effect {
     /// Added so much.
     Add(u32),
@@ -77,7 +79,7 @@ pub enum Effect {
 }
 
 /// An update that became visible.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Change {
     /// Who.
     pub stream: usize,
@@ -144,8 +146,8 @@ pub struct Log {
     pub barriers: Vec<(usize, u32)>,
     /// Whether an instruction looked at an event or semaphore without waiting for it.
     pub polled: bool,
-    order: u64,
-    full: bool,
+    pub(crate) order: u64,
+    pub(crate) full: bool,
 }
 
 impl Log {
@@ -159,9 +161,14 @@ impl Log {
         self.full
     }
 
+    /// Number of waits, updates and works in it.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.acquires.len() + self.changes.len() + self.works.len()
+    }
+
     fn next(&mut self) -> Option<u64> {
-        let entries = self.acquires.len() + self.changes.len() + self.works.len();
-        if self.full || entries >= MOST_ENTRIES {
+        if self.full || self.len() >= MOST_ENTRIES {
             self.full = true;
             return None;
         }

@@ -161,6 +161,7 @@ fn opcode_page(d: &'static OpcodeDef, generation: Option<Generation>) -> String 
     let mut out = String::new();
     let v1 = d.presence_in(Generation::V1) != Presence::Absent;
     let _ = writeln!(out, "opcode 0x{:02x} {}{}", d.byte, d.name, if v1 { " (v1)" } else { "" });
+    let _ = writeln!(out, "  does        {}", d.does);
     let _ = writeln!(out, "  class       {:?}", d.class);
     let _ = writeln!(out, "  engine      {} ({})", d.engine.name(), d.engines);
     let marks: Vec<String> = Generation::ALL

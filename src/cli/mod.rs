@@ -3,12 +3,14 @@
 mod asm;
 mod campaign;
 mod compare;
+mod debug;
 mod disasm;
 mod export;
 mod isa;
 mod mutate_sync;
 mod picture;
 mod q7;
+pub mod reference;
 mod replay;
 pub mod run;
 mod stress;
@@ -34,6 +36,8 @@ pub struct Cli {
 enum Command {
     /// Runs a program.
     Run(run::RunArgs),
+    /// Steps a program, stops it, looks into it and takes it back.
+    Debug(debug::DebugArgs),
     /// Runs a program under many schedules and checks every run.
     Stress(stress::StressArgs),
     /// Joins campaign files of `stress`.
@@ -69,6 +73,7 @@ pub fn main() -> ExitCode {
     init_logging(cli.verbose);
     let result = match &cli.command {
         Command::Run(args) => run::main(args),
+        Command::Debug(args) => debug::main(args),
         Command::Stress(args) => stress::main(args),
         Command::Campaign(args) => campaign::main(args),
         Command::Replay(args) => replay::main(args),

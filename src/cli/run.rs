@@ -12,6 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::{Error, ErrorClass, Result};
 use crate::isa::Generation;
+use crate::machine::checkpoint::{Checkpoint, Plan};
 use crate::machine::{self, Machine, MachineConfig, Options, Races, RunResult};
 use crate::program::{self, Check, LoadOptions, Program};
 use crate::trace::export::{Context, Ending, Exporter, Format};
@@ -33,13 +34,23 @@ enum SummaryFormat {
 
 /// What a race does to the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum RaceMode {
+pub enum RaceMode {
     /// Ends it.
     Stop,
     /// Is reported at the end.
     Collect,
     /// Is not looked for.
     Off,
+}
+
+impl From<RaceMode> for Races {
+    fn from(mode: RaceMode) -> Races {
+        match mode {
+            RaceMode::Stop => Races::Stop,
+            RaceMode::Collect => Races::Collect,
+            RaceMode::Off => Races::Ignore,
+        }
+    }
 }
 
 /// Runs a program.
@@ -87,6 +98,16 @@ pub struct RunArgs {
     /// Leave out the data where nothing depends on it; outputs are not checked.
     #[arg(long)]
     timing_only: bool,
+    /// Leave a checkpoint each time so many ticks of simulated time have passed.
+    #[arg(long, value_name = "TICKS", value_parser = clap::value_parser!(u64).range(1..))]
+    checkpoint_every: Option<u64>,
+    /// Directory for the checkpoints, made if it is not there.
+    #[arg(long, value_name = "DIR", default_value = "checkpoints", requires = "checkpoint_every")]
+    checkpoint_dir: PathBuf,
+    /// Go on from a checkpoint of the same program, configuration and options. Summary, traces and
+    /// checks are those of the whole run.
+    #[arg(long, value_name = "FILE")]
+    restore: Option<PathBuf>,
 }
 
 /// Loads the program that `path` names; a directory stands for `NAME.tpb` or `NAME.tpbc` in it.
@@ -141,11 +162,7 @@ pub fn main(args: &RunArgs) -> Result<ExitCode> {
         threads,
         max_cycles: Some(args.max_cycles),
         strict: !args.lenient,
-        races: match args.races {
-            RaceMode::Stop => Races::Stop,
-            RaceMode::Collect => Races::Collect,
-            RaceMode::Off => Races::Ignore,
-        },
+        races: args.races.into(),
         check_unwritten: !args.allow_unwritten,
         timing_only: args.timing_only,
         interrupt: Some(Arc::clone(&interrupt)),
@@ -170,7 +187,9 @@ pub fn main(args: &RunArgs) -> Result<ExitCode> {
         }
         exports.iter().map(|e| Box::new(e.clone()) as Box<dyn Recorder>).collect()
     };
-    let mut result = machine::run(Arc::clone(&program), config, options, record, false)?;
+    let plan = plan(args)?;
+    let mut result =
+        machine::run_planned(Arc::clone(&program), config, options, record, false, &plan)?;
     tracing::info!(
         ticks = result.finished.end,
         instructions = result.finished.executed,
@@ -198,6 +217,15 @@ pub fn main(args: &RunArgs) -> Result<ExitCode> {
     }
     write_files(&args.program, &result)?;
     report(args, &mut result, &checks, host)
+}
+
+fn plan(args: &RunArgs) -> Result<Plan> {
+    let restore = args.restore.as_deref().map(Checkpoint::load).transpose()?.map(Arc::new);
+    let every = args.checkpoint_every.map(|every| (every, args.checkpoint_dir.clone()));
+    if let Some((_, dir)) = &every {
+        std::fs::create_dir_all(dir).map_err(|e| Error::io(dir, &e))?;
+    }
+    Ok(Plan { every, restore })
 }
 
 /// Writes what the program's SIM words put into files of its folder.

@@ -28,7 +28,7 @@ const HBM_WINDOW: u32 = 0x8400_0000;
 const WINDOW: u32 = 0x0400_0000;
 
 /// State of the cluster.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct LibraryState {
     cluster: Option<Box<Cluster>>,
 }
@@ -67,16 +67,19 @@ struct Bus<'a, 'b> {
     stride: u64,
 }
 
+/// Memory, partition and byte that a core finds at `address`; `stride` is SBUF's.
+pub fn core_address(address: u32, stride: u64) -> Option<(Space, u32, u64)> {
+    if let Some(offset) = address.checked_sub(SBUF_WINDOW).filter(|o| *o < WINDOW) {
+        let offset = u64::from(offset);
+        return Some((Space::Sbuf, (offset / stride) as u32, offset % stride));
+    }
+    let offset = address.checked_sub(HBM_WINDOW).filter(|o| *o < WINDOW)?;
+    Some((Space::Hbm, 0, u64::from(offset)))
+}
+
 impl Bus<'_, '_> {
     fn place(&self, address: u32) -> std::result::Result<(Space, u32, u64), BusFault> {
-        if let Some(offset) = address.checked_sub(SBUF_WINDOW).filter(|o| *o < WINDOW) {
-            let offset = u64::from(offset);
-            return Ok((Space::Sbuf, (offset / self.stride) as u32, offset % self.stride));
-        }
-        match address.checked_sub(HBM_WINDOW).filter(|o| *o < WINDOW) {
-            Some(offset) => Ok((Space::Hbm, 0, u64::from(offset))),
-            None => Err(BusFault::Unmapped),
-        }
+        core_address(address, self.stride).ok_or(BusFault::Unmapped)
     }
 }
 

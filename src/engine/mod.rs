@@ -18,6 +18,8 @@ pub use operand::Operand;
 pub use state::EngineState;
 pub use work::{DmaRequest, Env, Lane, Outcome, Prepared, Scratch, ShapeRegister, Transfer, Work};
 
+use std::sync::LazyLock;
+
 use crate::error::Result;
 use crate::isa::Generation;
 
@@ -67,6 +69,11 @@ const TABLES: &[&[Op]] = &[pe::OPS, act::OPS, vector::OPS, indirect::OPS, dge::O
 /// The row of data-path opcode `byte`, if the emulator has one. V1 shares the rows of the opcodes
 /// it has in common with v2; the caller has checked that the generation has the opcode.
 pub fn lookup(generation: Generation, byte: u8, name: &str) -> Option<&'static Op> {
+    static BY_BYTE: LazyLock<[Vec<&'static Op>; 256]> = LazyLock::new(|| {
+        let mut rows = [const { Vec::new() }; 256];
+        TABLES.iter().flat_map(|t| t.iter()).for_each(|op| rows[usize::from(op.byte)].push(op));
+        rows
+    });
     let _ = generation;
-    TABLES.iter().flat_map(|t| t.iter()).find(|op| op.byte == byte && op.name == name)
+    BY_BYTE[usize::from(byte)].iter().find(|op| op.name == name).copied()
 }

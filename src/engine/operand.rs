@@ -3,13 +3,25 @@
 use super::cost::Operands;
 use super::work::{Env, Lane};
 use crate::error::{Error, ErrorClass, Result};
-use crate::isa::{Addr4, Field, TensorPattern};
+use crate::isa::{Addr4, Field, Generation, TensorPattern};
 use crate::memory::{Access, ByteSet, Location, Region, Space};
-use crate::numeric::{self, Dtype, Rounding, Walk};
+use crate::numeric::walk::scatter_f32_config;
+use crate::numeric::{self, Dtype, Fp8Config, Rounding, Walk};
 
 /// Most elements per partition: only patterns that repeat elements come near, and a damaged one must
 /// not exhaust the host's memory.
 const MAX_ELEMENTS: usize = 1 << 24;
+
+/// Where an address of an operand that is never in PSUM lies.
+///
+/// # Errors
+/// `address_in_memory`.
+pub fn sbuf_place(env: &Env<'_>, address: u32) -> Result<Location> {
+    match env.generation() {
+        Generation::V5 => env.geometry().decode_sbuf(address),
+        _ => env.geometry().decode(address),
+    }
+}
 
 /// A resolved tensor operand: `channels` consecutive partitions, the same walk in each.
 #[derive(Clone, Debug)]
@@ -28,6 +40,10 @@ pub struct Operand {
     span: (u64, u64),
     /// Whether a register supplied address or shape.
     dynamic: bool,
+    /// FP8 settings of the program.
+    fp8: Fp8Config,
+    /// Results are rounded stochastically.
+    stochastic: bool,
 }
 
 impl Operand {
@@ -38,6 +54,29 @@ impl Operand {
     /// must be decoded by the opcode that knows it, so it is an error here.
     pub fn new(env: &Env<'_>, field: Field, dtype: Dtype, channels: u32) -> Result<Operand> {
         Operand::resolve(env, &env.inst.tensor(field)?, dtype, channels)
+    }
+
+    /// As [`Operand::new`] for an operand that is never in PSUM. On v5 the addresses of SBUF
+    /// partitions from 32 on lie in the PSUM window too; such an operand means SBUF (OPEN: the two
+    /// headers disagree, wiki: dma/sbuf-psum-banks M-1).
+    ///
+    /// # Errors
+    /// As [`Operand::new`]. Before v5 the caller still has to refuse PSUM.
+    pub fn in_sbuf(env: &Env<'_>, field: Field, dtype: Dtype, channels: u32) -> Result<Operand> {
+        Operand::resolve_in_sbuf(env, &env.inst.tensor(field)?, dtype, channels)
+    }
+
+    /// As [`Operand::resolve`] for an operand that is never in PSUM, see [`Operand::in_sbuf`].
+    ///
+    /// # Errors
+    /// As [`Operand::in_sbuf`].
+    pub fn resolve_in_sbuf(
+        env: &Env<'_>,
+        pattern: &TensorPattern,
+        dtype: Dtype,
+        channels: u32,
+    ) -> Result<Operand> {
+        Operand::resolved(env, pattern, dtype, channels, sbuf_place)
     }
 
     /// Resolves `pattern`: reads address and shape registers, decodes the address, checks bounds.
@@ -51,6 +90,17 @@ impl Operand {
         pattern: &TensorPattern,
         dtype: Dtype,
         channels: u32,
+    ) -> Result<Operand> {
+        let place = |env: &Env<'_>, address| env.geometry().decode(address);
+        Operand::resolved(env, pattern, dtype, channels, place)
+    }
+
+    fn resolved(
+        env: &Env<'_>,
+        pattern: &TensorPattern,
+        dtype: Dtype,
+        channels: u32,
+        place: impl Fn(&Env<'_>, u32) -> Result<Location>,
     ) -> Result<Operand> {
         let address = match pattern.addr {
             Addr4::Imm(a) | Addr4::ImmShapeReg { addr: a } => a,
@@ -81,7 +131,7 @@ impl Operand {
                 *dim = (shape.step[d], u32::from(shape.num[d]));
             }
         }
-        let at = env.geometry().decode(address)?;
+        let at = place(env, address)?;
         let walk = Walk::new(at.byte as usize, &dims, size);
         let dynamic = !matches!(pattern.addr, Addr4::Imm(_));
         Operand::at(env, at, walk, dtype, channels, dynamic)
@@ -132,14 +182,17 @@ impl Operand {
             ));
         }
         let span = (low as u64, high as u64);
+        let numerics = &env.config.numerics;
         Ok(Operand {
             space: at.space,
             partition: at.partition,
             channels,
-            dtype,
+            dtype: numerics.fp8.resolve(env.generation(), dtype),
             walk,
             span,
             dynamic,
+            fp8: numerics.fp8,
+            stochastic: numerics.stochastic_rounding && env.generation() != Generation::V1,
         })
     }
 
@@ -229,7 +282,18 @@ impl Operand {
         numeric::gather_bits(self.dtype, lane.mem.row(s, p, b, n)?, &self.local(), out)
     }
 
-    /// Narrows `src` into the elements of channel `c`.
+    /// Whether narrowing results needs the generator of the partition.
+    pub fn rounds_stochastically(&self) -> bool {
+        self.stochastic && self.dtype.is_float() && self.dtype != Dtype::Fp32
+    }
+
+    /// FP8 settings of the program.
+    pub fn fp8(&self) -> &Fp8Config {
+        &self.fp8
+    }
+
+    /// Narrows `src` into the elements of channel `c`, with the program's FP8 settings. Rounding to
+    /// nearest becomes stochastic where the program asks for it.
     ///
     /// # Errors
     /// See [`numeric::scatter_f32`].
@@ -241,13 +305,14 @@ impl Operand {
         rounding: Rounding<'_>,
     ) -> Result<()> {
         let (s, p, b, n) = self.row(c);
-        numeric::scatter_f32(
-            self.dtype,
-            lane.mem.row_mut(s, p, b, n)?,
-            &self.local(),
-            src,
-            rounding,
-        )
+        let (walk, fp8, dtype) = (self.local(), &self.fp8, self.dtype);
+        let row = lane.mem.row_mut(s, p, b, n)?;
+        if self.rounds_stochastically() && matches!(rounding, Rounding::NearestEven) {
+            return lane.state.indirect.random.with_output_lfsr(p, |lfsr| {
+                scatter_f32_config(dtype, row, &walk, src, Rounding::Stochastic(lfsr), fp8)
+            });
+        }
+        scatter_f32_config(dtype, row, &walk, src, rounding, fp8)
     }
 
     /// Stores integers into the elements of channel `c`.

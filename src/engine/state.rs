@@ -10,7 +10,7 @@ use crate::isa::Generation;
 use crate::machine::config::MachineConfig;
 
 /// All state of one engine. An engine uses the parts that are its own; the others stay empty.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct EngineState {
     /// PE array.
     pub pe: PeState,

@@ -36,7 +36,7 @@ pub struct Env<'a> {
 
 /// A tensor-shape register: four counts and four signed steps in elements.
 /// (wiki: dma/gather-scatter-descriptors)
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ShapeRegister {
     /// Elements per dimension, X first.
     pub num: [u16; 4],

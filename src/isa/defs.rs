@@ -463,6 +463,10 @@ pub struct OpcodeDef {
     pub page: &'static str,
     /// Remarks.
     pub notes: &'static str,
+    /// What it does, in one line.
+    pub does: &'static str,
+    /// The open choices it rests on: `topic: start of the row` in docs/open-choices/topic.md.
+    pub open: &'static [&'static str],
 }
 
 impl OpcodeDef {

@@ -8,10 +8,12 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::engine::EngineState;
 use crate::engine::cost::{CostRow, Operands};
 use crate::error::{Error, ErrorClass, Result};
 use crate::isa::{Engine, Generation};
 use crate::memory::Geometry;
+use crate::numeric::{Fp8Config, Rounding};
 
 /// Configuration of one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,6 +49,66 @@ pub struct MachineConfig {
     pub dma: DmaConfig,
     /// What a published device time holds beside the program.
     pub launch: LaunchConfig,
+    /// Conversions between dtypes. A program may choose its own.
+    #[serde(default)]
+    pub numerics: Numerics,
+}
+
+/// How conversions treat FP8 and round. The vendor's container carries the FP8 settings of a
+/// program; rounding is a switch of its runtime (wiki: neff/format-reference; vendor:
+/// about-neuron/arch/neuron-features/rounding-modes).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Numerics {
+    /// FP8 settings.
+    pub fp8: Fp8Config,
+    /// Floating-point results of ACT, POOL, DVE and DMA conversions are rounded stochastically, by
+    /// the engine's output generator of the partition (OPEN: vendor's runtime switch; the
+    /// generator is inferred from the state that RAND_SET_STATE names). V1 has no such rounding.
+    pub stochastic_rounding: bool,
+}
+
+impl Numerics {
+    /// Calls `f` with the rounding of the unit whose state is `state`: the generator of its first
+    /// partition where rounding is stochastic (OPEN: the DMA engines have a seed for each queue,
+    /// whose place is not published).
+    pub fn rounded<R>(&self, state: &mut EngineState, f: impl FnOnce(Rounding<'_>) -> R) -> R {
+        if self.stochastic_rounding {
+            let random = &mut state.indirect.random;
+            random.with_output_lfsr(0, |lfsr| f(Rounding::Stochastic(lfsr)))
+        } else {
+            f(Rounding::NearestEven)
+        }
+    }
+
+    /// These settings with what a program's `key value` pairs choose: `fp8_sis`, `fp8_sns`,
+    /// `fp8_range_extension`, `emax_fp8_e4m3`, `emax_fp8_e5m2`, `stochastic_rounding`.
+    ///
+    /// # Errors
+    /// Program error for a value that is no number of the setting's range.
+    pub fn chosen(mut self, pairs: &BTreeMap<String, String>) -> Result<Numerics> {
+        let number = |key: &str, most: u8| -> Result<Option<u8>> {
+            let Some(text) = pairs.get(key) else { return Ok(None) };
+            match text.trim().parse::<u8>() {
+                Ok(n) if n <= most => Ok(Some(n)),
+                _ => Err(Error::new(
+                    ErrorClass::ProgramError,
+                    format!("`{key}` is a number from 0 to {most}, not `{text}`"),
+                )),
+            }
+        };
+        let set = |to: &mut bool, key: &str| -> Result<()> {
+            *to = number(key, 1)?.map_or(*to, |n| n != 0);
+            Ok(())
+        };
+        set(&mut self.fp8.saturate, "fp8_sis")?;
+        set(&mut self.fp8.nan_suppress, "fp8_sns")?;
+        set(&mut self.fp8.range_extension, "fp8_range_extension")?;
+        set(&mut self.stochastic_rounding, "stochastic_rounding")?;
+        self.fp8.emax_e4m3 = number("emax_fp8_e4m3", 8)?.unwrap_or(self.fp8.emax_e4m3);
+        self.fp8.emax_e5m2 = number("emax_fp8_e5m2", 15)?.unwrap_or(self.fp8.emax_e5m2);
+        Ok(self)
+    }
 }
 
 /// Clock, latency and queue of one engine.

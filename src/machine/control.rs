@@ -124,8 +124,7 @@ impl Machine {
         };
         let end = self.now + cycle + done.extra;
         let index = self.streams[s].executed;
-        let clock = self.streams[s].clock.clone();
-        self.post_control(s, pc, index, [self.now, end], &clock)?;
+        self.post_control(s, pc, index, [self.now, end])?;
         self.record_control(s, pc, end);
         self.streams[s].state = done.state;
         let mut next = end;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::agenda::Action;
 use super::executor::{DMA_UNIT, Dependencies};
 use super::options::{Involved, Point, Races};
-use super::run::Machine;
-use super::stream::{Blocked, InFlight, Pending};
+use super::run::{Known, Machine};
+use super::stream::{Blocked, InFlight, Inputs, Pending, Recipe};
 use super::time::Timebase;
 use crate::check::Clock;
 use crate::check::board::{Conflict, Stamp};
@@ -19,8 +19,8 @@ use crate::sync::{SyncId, When};
 use crate::trace::{InstRecord, Record, StallCause};
 
 enum Ready {
-    Work(Arc<Work>),
-    Dma(crate::engine::DmaRequest),
+    Work(Arc<Work>, Option<Box<Inputs>>),
+    Dma(crate::engine::DmaRequest, Option<Box<Inputs>>),
 }
 
 impl Machine {
@@ -30,12 +30,12 @@ impl Machine {
         pc: usize,
         prepare: crate::engine::PrepareFn,
     ) -> Result<()> {
-        let work = match self.prepare(s, pc, prepare) {
-            Ok(Ready::Work(work)) => work,
-            Ok(Ready::Dma(request)) => return self.issue_dma(s, pc, request),
+        let (work, inputs) = match self.prepare(s, pc, prepare) {
+            Ok(Ready::Work(work, inputs)) => (work, inputs),
+            Ok(Ready::Dma(request, inputs)) => return self.issue_dma(s, pc, request, inputs),
             Err(e) => return self.placed(Err(e), s, pc),
         };
-        self.issue_work(s, pc, work, 1)
+        self.issue_work(s, pc, work, 1, Recipe::Word(inputs))
     }
 
     /// Hands `work`, made of `words` words from `pc` on, to the data path.
@@ -45,6 +45,7 @@ impl Machine {
         pc: usize,
         work: Arc<Work>,
         words: usize,
+        recipe: Recipe,
     ) -> Result<()> {
         let now = self.now;
         let extra = {
@@ -70,6 +71,7 @@ impl Machine {
         }
         let pending = Pending {
             work,
+            recipe,
             start,
             pc,
             index: stream.executed,
@@ -99,6 +101,7 @@ impl Machine {
         s: usize,
         pc: usize,
         request: crate::engine::DmaRequest,
+        inputs: Option<Box<Inputs>>,
     ) -> Result<()> {
         let period = self.time.period(self.streams[s].engine);
         let descriptors = request.transfers.iter().map(|t| t.descriptors).sum();
@@ -107,9 +110,11 @@ impl Machine {
         let end = self.now + issue.max(period);
         let queue = self.dge_queue(s);
         self.ring(queue, super::queue::Job::Request(Arc::new(request)), s, pc, end)?;
+        if let Some(queued) = self.queues[queue].jobs.back_mut() {
+            queued.inputs = inputs;
+        }
         let index = self.streams[s].executed;
-        let clock = self.streams[s].clock.clone();
-        self.post_control(s, pc, index, [end, end], &clock)?;
+        self.post_control(s, pc, index, [end, end])?;
         self.record_control(s, pc, end);
         self.leave_head(s, pc + 1, end);
         Ok(())
@@ -143,8 +148,9 @@ impl Machine {
     }
 
     fn prepare(&mut self, s: usize, pc: usize, prepare: crate::engine::PrepareFn) -> Result<Ready> {
-        if let Some(work) = &self.prepared[s][pc] {
-            return Ok(Ready::Work(Arc::clone(work)));
+        let payload = self.image.words[s][pc].payload as usize;
+        if let Some(Known::Work(work)) = self.prepared[s].get(payload) {
+            return Ok(Ready::Work(Arc::clone(work), None));
         }
         let stream = &self.streams[s];
         let env = Env {
@@ -155,15 +161,22 @@ impl Machine {
             shapes: &stream.shapes,
             used_registers: std::cell::Cell::new(false),
         };
-        match prepare(&env)? {
+        let prepared = prepare(&env)?;
+        let used = env.used_registers.get();
+        let inputs = (used && self.options.snapshots)
+            .then(|| Box::new(Inputs { registers: stream.registers, shapes: stream.shapes }));
+        match prepared {
             Prepared::Work(work) => {
                 let work = Arc::new(work);
-                if !env.used_registers.get() {
-                    self.prepared[s][pc] = Some(Arc::clone(&work));
+                if let (false, Some(known)) = (used, self.prepared[s].get_mut(payload)) {
+                    *known = match known {
+                        Known::Fresh => Known::Repeated,
+                        _ => Known::Work(Arc::clone(&work)),
+                    };
                 }
-                Ok(Ready::Work(work))
+                Ok(Ready::Work(work, inputs))
             }
-            Prepared::Dma(request) => Ok(Ready::Dma(request)),
+            Prepared::Dma(request) => Ok(Ready::Dma(request, inputs)),
         }
     }
 
@@ -243,18 +256,9 @@ impl Machine {
             stream.blocked = Blocked::No;
         }
         self.end = self.end.max(end);
-        let has_updates = !self.image.words[s][p.pc].sync.updates.is_empty();
-        if has_updates {
-            let (mut reads, mut results) = (p.clock.clone(), p.clock);
-            if let Some(c) = &mut reads {
-                c.learn_reads(s, p.number);
-            }
-            if let Some(c) = &mut results {
-                c.learn_results(s, p.number);
-            }
-            self.post_updates(s, p.pc, p.index, When::Read, reads_done, reads.as_ref())?;
-            self.post_updates(s, p.pc, p.index, When::Complete, end, results.as_ref())?;
-        }
+        let (at, clock) = (p.index, p.clock.as_ref());
+        self.post_updates(s, p.pc, at, When::Read, reads_done, clock, p.number)?;
+        self.post_updates(s, p.pc, at, When::Complete, end, clock, p.number)?;
         if self.options.recorder.is_some() {
             let by_memory = bytes_by_memory(&p.work);
             let bytes = [0, 1].map(|w| by_memory.iter().map(|m: &[u64; 2]| m[w]).sum());
@@ -299,6 +303,12 @@ impl Machine {
         if let Some(log) = &mut self.log {
             let (tick, footprint) = (self.now, Arc::clone(work));
             log.started(Started { stream, work: number, pc: pc as u32, tick, footprint });
+        }
+        if let Some(touched) = &mut self.touched {
+            touched.mark(&work.accesses);
+        }
+        if let Some(begun) = &mut self.begun {
+            begun.push(super::inspect::Begun { stream, place, pc, work: Arc::clone(work) });
         }
         if let Some(usage) = &mut self.usage
             && work.judged

@@ -85,7 +85,8 @@ pub(super) fn suppliers(
     producers.iter().filter_map(|p| p.stream).collect()
 }
 
-fn unmet(machine: &Machine, s: usize) -> Vec<(Wait, u32)> {
+/// The wait conditions of the head of stream `s` that do not hold, with their operands.
+pub(super) fn unmet(machine: &Machine, s: usize) -> Vec<(Wait, u32)> {
     let stream = &machine.streams[s];
     if s == Engine::Sp.index() && !machine.image.sp.is_empty() {
         if let Some(SpWord::WaitEvents(base, mask)) = machine.image.sp.get(stream.pc).copied() {

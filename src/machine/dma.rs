@@ -8,7 +8,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::address::DeviceMap;
-use super::config::{DmaConfig, MachineConfig};
+use super::config::{DmaConfig, MachineConfig, Numerics};
 use super::time::Timebase;
 use crate::engine::cost::{CostQuery, CostRow, Operands};
 use crate::engine::{Outcome, Transfer, Work};
@@ -61,7 +61,10 @@ impl Side {
                         format!("{:#x} is no on-chip address", side.address),
                     )
                 })?;
-                let at = geometry.decode(address)?;
+                let at = match side.memory {
+                    ProgramMemory::Sbuf => geometry.decode_sbuf(address)?,
+                    _ => geometry.decode(address)?,
+                };
                 (at.space, at.partition, u64::from(at.byte))
             }
         };
@@ -245,10 +248,12 @@ pub fn block_transfers(block: &DmaBlock, config: &MachineConfig) -> Result<Vec<T
                 copy(src, dst)
             } else {
                 let generation = config.generation.parse()?;
-                let dtype =
-                    |e: crate::program::ElemType| numeric::Dtype::from_code(generation, e.code());
+                let dtype = |e: crate::program::ElemType| -> Result<numeric::Dtype> {
+                    let dtype = numeric::Dtype::from_code(generation, e.code())?;
+                    Ok(config.numerics.fp8.resolve(generation, dtype))
+                };
                 let (from, to) = (dtype(t.src.dtype)?, dtype(t.dst.dtype)?);
-                convert(src, dst, from, to)
+                convert(src, dst, from, to, config.numerics)
             }
         })
         .collect()
@@ -320,9 +325,11 @@ pub fn convert_elements(
     to: numeric::Dtype,
     input: &[u8],
     output: &mut [u8],
+    rounding: numeric::Rounding<'_>,
+    fp8: &numeric::Fp8Config,
 ) -> Result<()> {
     if from == to || !(from.is_int() && to.is_int()) {
-        return numeric::convert(from, to, input, output, numeric::Rounding::NearestEven);
+        return numeric::convert::convert_config(from, to, input, output, rounding, fp8);
     }
     let (from_size, to_size) = (from.size(), to.size());
     let mut values = [0i64; 64];
@@ -345,7 +352,13 @@ pub fn convert_elements(
 ///
 /// # Errors
 /// `dma_length` if the sides differ in elements.
-pub fn convert(src: Side, dst: Side, from: numeric::Dtype, to: numeric::Dtype) -> Result<Transfer> {
+pub fn convert(
+    src: Side,
+    dst: Side,
+    from: numeric::Dtype,
+    to: numeric::Dtype,
+    numerics: Numerics,
+) -> Result<Transfer> {
     let (src_size, dst_size) = (from.size() as u64, to.size() as u64);
     let elements = src.points() * src.element / src_size;
     if elements != dst.points() * dst.element / dst_size
@@ -361,19 +374,20 @@ pub fn convert(src: Side, dst: Side, from: numeric::Dtype, to: numeric::Dtype) -
         let (src, dst) = &*shared;
         let (src_run, src_skip) = src.inner();
         let (dst_run, dst_skip) = dst.inner();
-        let [input, output, ..] = &mut lane.scratch.bytes;
+        let (state, scratch, mem) = (&mut *lane.state, &mut *lane.scratch, &mut lane.mem);
+        let [input, output, ..] = &mut scratch.bytes;
         input.clear();
         src.for_each(src_skip, |p, b| {
-            input.extend_from_slice(lane.mem.row(src.space, p, b, src_run)?);
+            input.extend_from_slice(mem.row(src.space, p, b, src_run)?);
             Ok(())
         })?;
         output.clear();
         output.resize((elements * dst_size) as usize, 0);
-        convert_elements(from, to, input, output)?;
+        numerics.rounded(state, |r| convert_elements(from, to, input, output, r, &numerics.fp8))?;
         let mut at = 0;
         dst.for_each(dst_skip, |p, b| {
             let next = at + dst_run as usize;
-            lane.mem.row_mut(dst.space, p, b, dst_run)?.copy_from_slice(&output[at..next]);
+            mem.row_mut(dst.space, p, b, dst_run)?.copy_from_slice(&output[at..next]);
             at = next;
             Ok(())
         })?;
@@ -394,7 +408,7 @@ pub struct Demand {
 }
 
 /// The DMA engines of a core as a shared resource.
-#[derive(Clone)]
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
 pub struct DmaEngines {
     free_at: Vec<u64>,
     hbm_free_at: u64,

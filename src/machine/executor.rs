@@ -126,6 +126,18 @@ impl Executor {
         self.crew.take_fault()
     }
 
+    /// Tickets given out, per unit, and the number of submissions.
+    pub fn counters(&self) -> ([u64; UNITS], u64) {
+        let (tickets, order) = self.crew.counters();
+        (std::array::from_fn(|unit| tickets[unit]), order)
+    }
+
+    /// Goes on counting from a snapshot: everything up to there counts as finished. Nothing may
+    /// be running.
+    pub fn set_counters(&mut self, tickets: [u64; UNITS], order: u64) {
+        self.crew.set_counters(&tickets, order);
+    }
+
     /// The memory. The caller must have waited for the works that touch what it reads.
     pub fn memory(&self) -> &Arc<Memory> {
         &self.crew.runner().memory

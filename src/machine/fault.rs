@@ -44,7 +44,7 @@ pub fn device_fault(code: u8, what: &str) -> Error {
 }
 
 /// Window of legal word addresses of a sequencer, inclusive. (wiki: firmware/seq/pc-bounds)
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct PcBounds {
     /// Lowest legal address.
     pub lower: u64,

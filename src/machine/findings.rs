@@ -17,11 +17,13 @@ impl Machine {
     pub(super) fn conclude(&mut self) -> Vec<String> {
         let Some(log) = self.log.take() else { return Vec::new() };
         if log.is_full() {
-            self.notes.push(
-                "the run was too long for the analysis of all schedules; races of this run only"
-                    .into(),
-            );
-            return Vec::new();
+            // what the beginning shows is true of the whole: a program that ends there waits and
+            // signals no less
+            self.notes.push(format!(
+                "the run was too long for the analysis of all schedules: it covers the first {} \
+                 waits, updates and works, and races of this run are found up to its end",
+                log.len()
+            ));
         }
         let guarantees = crate::check::Guarantees::new(&log);
         let image = Arc::clone(&self.image);
@@ -63,9 +65,11 @@ impl Machine {
                 Races::Ignore => {}
             }
         }
-        let remarks = crate::check::hazard::remarks(&log, &self.sync, |(s, pc)| {
-            self.location(s, pc as usize)
-        });
+        let remarks = if log.is_full() {
+            Vec::new()
+        } else {
+            crate::check::hazard::remarks(&log, &self.sync, |(s, pc)| self.location(s, pc as usize))
+        };
         let limits = guarantees
             .unproven()
             .iter()

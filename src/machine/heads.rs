@@ -1,7 +1,5 @@
 //! The heads of the streams: wait conditions, and what happens when one holds.
 
-use std::sync::Arc;
-
 use super::agenda::Action;
 use super::image::Kind;
 use super::run::{Machine, read_register};
@@ -91,14 +89,11 @@ impl Machine {
     /// If all wait conditions of the head of `s` hold: does their actions, takes over their
     /// clocks, and says yes.
     pub(super) fn grant(&mut self, s: usize) -> Result<bool> {
-        let image = Arc::clone(&self.image);
         let pc = self.streams[s].pc;
-        let waits = &image.words[s][pc].sync.waits;
-        if waits.is_empty() {
-            return Ok(true);
-        }
+        let count = self.image.words[s][pc].sync.waits.len();
         let mut operands = [0u32; 4];
-        for (k, wait) in waits.iter().enumerate() {
+        for k in 0..count {
+            let wait = &self.image.words[s][pc].sync.waits[k];
             let operand = match wait {
                 Wait::Semaphore(_, _, o) => {
                     let registers = &self.streams[s].registers;
@@ -113,7 +108,9 @@ impl Machine {
                 return Ok(false);
             }
         }
-        for (k, wait) in waits.iter().enumerate() {
+        for k in 0..count {
+            let wait = self.image.words[s][pc].sync.waits[k];
+            let wait = &wait;
             if self.checks_races() {
                 let compare: Option<(Compare, u32)> = match wait {
                     Wait::Semaphore(_, c, _) => Some((*c, operands[k.min(3)])),
@@ -140,7 +137,7 @@ impl Machine {
                 let by = (s as u16, self.streams[s].executed);
                 if self.checks_races() {
                     let clock = self.streams[s].clock.clone();
-                    self.clocks.update(wait.id(), after, false, &clock);
+                    self.clocks.update(wait.id(), after, false, clock);
                 }
                 self.last_update.insert(wait.id(), by);
                 if self.options.recorder.is_some() {
@@ -161,12 +158,14 @@ impl Machine {
     /// The head of `s` may go.
     pub(super) fn execute(&mut self, s: usize) -> Result<()> {
         let pc = self.streams[s].pc;
-        let image = Arc::clone(&self.image);
-        match &image.words[s][pc].kind {
+        match &self.image.words[s][pc].kind {
             Kind::Data(_) | Kind::Refuse(_) if self.library_runs(s, pc) => {
                 self.issue_library(s, pc)
             }
-            Kind::Data(prepare) => self.issue(s, pc, *prepare),
+            Kind::Data(prepare) => {
+                let prepare = *prepare;
+                self.issue(s, pc, prepare)
+            }
             Kind::Refuse(error) => self.placed(Err((**error).clone()), s, pc),
             _ => {
                 let result = self.control(s, pc);

@@ -3,12 +3,16 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use super::dma::block_transfers;
 use super::sp::SpWord;
 use crate::engine::libraries::{CUSTOM_OP_HEADER, CUSTOM_OP_PAYLOAD};
 use crate::engine::{self, PrepareFn, Status, Transfer};
 use crate::error::{Error, Location, Result};
-use crate::isa::{Engine, Generation, Inst, f, op, op_v1};
+use crate::isa::inst::INST_BYTES;
+use crate::isa::validate::{judges_events_apart, validate_events};
+use crate::isa::{Engine, Generation, Inst, StreamFormat, f, op, op_v1};
 use crate::machine::config::MachineConfig;
 use crate::program::lower::{self, Lowered};
 use crate::program::{self, Program};
@@ -44,7 +48,12 @@ pub struct Word {
     pub sync: Sync,
     /// What it is.
     pub kind: Kind,
+    /// Number of its payload (the word without its events block) in [`Image::shared`].
+    pub payload: u32,
 }
+
+/// Payload of words that never become works.
+const NO_PAYLOAD: u32 = u32::MAX;
 
 /// A DMA block ready to run.
 pub struct Block {
@@ -62,12 +71,18 @@ pub struct Image {
     pub generation: Generation,
     /// Words per engine, by engine number.
     pub words: [Vec<Word>; 5],
+    /// Per engine and payload, whether several words have it.
+    pub shared: [Vec<bool>; 5],
     /// The V1 SP program.
     pub sp: Vec<SpWord>,
     /// Names of the DMA queues: the program's, then one per engine for its DMA instructions.
     pub queues: Vec<String>,
     /// DMA blocks.
     pub blocks: Vec<Block>,
+    /// Whether the course or the length of a run may depend on data in the memories.
+    pub needs_data: bool,
+    /// First word of POOL that loads a library.
+    pub first_library: Option<usize>,
 }
 
 impl Image {
@@ -79,6 +94,7 @@ impl Image {
         let mut image = Image {
             generation: program.generation,
             words: Default::default(),
+            shared: Default::default(),
             sp: Vec::new(),
             queues: program
                 .queues
@@ -87,6 +103,8 @@ impl Image {
                 .chain(Engine::ALL.iter().map(|e| format!("dge-{e}")))
                 .collect(),
             blocks: Vec::new(),
+            needs_data: false,
+            first_library: None,
         };
         for block in &program.blocks {
             let at = || {
@@ -102,14 +120,22 @@ impl Image {
             let updates = block.on_done.iter().map(done_update).collect();
             image.blocks.push(Block { queue: block.queue, transfers, updates });
         }
+        let mut payloads = Payloads { strict, ..Payloads::default() };
         for stream in &program.streams {
+            image.words[stream.engine.index()].reserve_exact(stream.words.len());
             for (pc, bytes) in stream.words.iter().enumerate() {
                 let inst = if program.v1_events8 && program.generation == Generation::V1 {
                     Inst::new_wide_v1(*bytes)
                 } else {
                     Inst::new(program.generation, *bytes)
                 };
-                let word = decode(inst, stream.engine, program, strict);
+                let word = decode(
+                    inst,
+                    stream.engine,
+                    program,
+                    &mut payloads,
+                    &mut image.shared[stream.engine.index()],
+                );
                 let word = word.map_err(|e| {
                     e.or_at(&Location {
                         generation: Some(program.generation.to_string()),
@@ -120,6 +146,10 @@ impl Image {
                         ..Location::default()
                     })
                 })?;
+                if stream.engine == Engine::Pool && inst.opcode() == op::MODIFY_POOL_CONFIG {
+                    image.first_library.get_or_insert(pc);
+                }
+                image.needs_data |= needs_data(&inst, stream.engine);
                 image.words[stream.engine.index()].push(word);
             }
         }
@@ -152,12 +182,73 @@ fn done_update(update: &program::Update) -> Update {
     Update { id, kind, when: When::Complete }
 }
 
+/// Whether a word's course or duration may come out of data in the memories: a register loaded from
+/// memory, or library code that runs on it.
+fn needs_data(inst: &Inst, engine: Engine) -> bool {
+    let byte = inst.opcode();
+    match inst.generation {
+        Generation::V1 => false,
+        _ if matches!(byte, op::TENSOR_LOAD | op::COMPACT_CONTROL_INST) => true,
+        _ => {
+            let loads = byte == op::MODIFY_POOL_CONFIG;
+            engine == Engine::Pool && (loads || LIBRARY_OPCODES.contains(&byte))
+        }
+    }
+}
+
 /// Opcodes whose words a loaded library may define: extended instructions and custom operations.
 const LIBRARY_OPCODES: [u8; 3] = [0xF0, CUSTOM_OP_HEADER, CUSTOM_OP_PAYLOAD];
 
-fn decode(inst: Inst, engine: Engine, program: &Program, strict: bool) -> Result<Word> {
-    let refuse =
-        |e: Error| Ok(Word { inst, sync: Sync::default(), kind: Kind::Refuse(Arc::new(e)) });
+/// Words remembered as legal; programs repeat themselves, but not for ever.
+const REMEMBERED: usize = 1 << 16;
+
+/// Numbers the payloads of legal words: words that differ in their events blocks alone, as most
+/// words of an unrolled loop do, share one, and it is validated and prepared once.
+#[derive(Default)]
+struct Payloads {
+    strict: bool,
+    known: FxHashMap<(Engine, [u8; INST_BYTES]), u32>,
+}
+
+impl Payloads {
+    /// The number of a legal word's payload among those of its engine, in `shared`.
+    ///
+    /// # Errors
+    /// What [`crate::isa::validate`] says about the word.
+    fn number(&mut self, inst: &Inst, engine: Engine, shared: &mut Vec<bool>) -> Result<u32> {
+        let mut key = (engine, inst.bytes);
+        let apart = judges_events_apart(inst);
+        if apart {
+            key.1[4..12].fill(0);
+        }
+        if let Some(number) = self.known.get(&key) {
+            if apart {
+                validate_events(inst, engine, self.strict)?;
+            }
+            shared[*number as usize] = true;
+            return Ok(*number);
+        }
+        crate::isa::validate(inst, engine, self.strict)?;
+        if self.known.len() >= REMEMBERED {
+            self.known.clear();
+        }
+        let number = shared.len() as u32;
+        self.known.insert(key, number);
+        shared.push(false);
+        Ok(number)
+    }
+}
+
+fn decode(
+    inst: Inst,
+    engine: Engine,
+    program: &Program,
+    payloads: &mut Payloads,
+    shared: &mut Vec<bool>,
+) -> Result<Word> {
+    let strict = payloads.strict;
+    let word = |sync, kind, payload| Ok(Word { inst, sync, kind, payload });
+    let refuse = |e: Error| word(Sync::default(), Kind::Refuse(Arc::new(e)), NO_PAYLOAD);
     let def = match inst.def() {
         Ok(def) => def,
         Err(e) if strict => return Err(e),
@@ -169,10 +260,15 @@ fn decode(inst: Inst, engine: Engine, program: &Program, strict: bool) -> Result
         Lowered::DmaTrigger { queue, block } => Some(Kind::Trigger(queue, block)),
         Lowered::DmaBarrier => Some(Kind::DmaBarrier),
         Lowered::End => Some(Kind::End),
+        Lowered::Replace(bytes) => {
+            let format =
+                StreamFormat { generation: program.generation, wide_events: program.v1_events8 };
+            return decode(format.word(bytes), engine, program, payloads, shared);
+        }
     };
     if let Some(kind) = lowered {
         let sync = Sync::decode(inst.generation, program.v1_events8, &inst.events())?;
-        return Ok(Word { inst, sync, kind });
+        return word(sync, kind, NO_PAYLOAD);
     }
     // no rule of the hardware knows these
     let sim = super::sim::SimOp::decode(&inst).and_then(|op| {
@@ -180,20 +276,20 @@ fn decode(inst: Inst, engine: Engine, program: &Program, strict: bool) -> Result
         Ok(op.zip(sync))
     });
     match sim {
-        Ok(Some((op, sync))) => return Ok(Word { inst, sync, kind: Kind::Sim(Arc::new(op)) }),
+        Ok(Some((op, sync))) => return word(sync, Kind::Sim(Arc::new(op)), NO_PAYLOAD),
         Ok(None) => {}
         Err(e) if strict => return Err(e),
         Err(e) => return refuse(e),
     }
-    let check = crate::isa::validate(&inst, engine, strict);
+    let check = payloads.number(&inst, engine, shared);
     let events = decode_sync(&inst, program.v1_events8);
     // a library may give these a meaning of its own: they are judged when they are reached
     let library = engine == Engine::Pool && LIBRARY_OPCODES.contains(&def.byte);
     if let (true, Err(e), Ok(sync)) = (library, &check, &events) {
-        return Ok(Word { inst, sync: sync.clone(), kind: Kind::Refuse(Arc::new(e.clone())) });
+        return word(sync.clone(), Kind::Refuse(Arc::new(e.clone())), NO_PAYLOAD);
     }
-    let sync = match check.and(events) {
-        Ok(sync) => sync,
+    let (payload, sync) = match check.and_then(|payload| Ok((payload, events?))) {
+        Ok(both) => both,
         Err(e) if strict => return Err(e),
         Err(e) => return refuse(e),
     };
@@ -211,7 +307,7 @@ fn decode(inst: Inst, engine: Engine, program: &Program, strict: bool) -> Result
             )))),
         }
     };
-    Ok(Word { inst, sync, kind })
+    word(sync, kind, payload)
 }
 
 fn decode_sync(inst: &Inst, events8: bool) -> Result<Sync> {

@@ -21,7 +21,7 @@ use crate::isa::Engine;
 use crate::sync::SyncId;
 
 /// What a loop looks at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Looked {
     /// An event or semaphore.
     Sync(SyncId),
@@ -34,11 +34,12 @@ const MOST_LOOKED: usize = 8;
 
 /// An earlier state of a looping stream, to compare later ones with (Brent's method: the state is
 /// taken anew after 1, 2, 4, ... laps, so that a circle of any length is found).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Lap {
     /// [`Machine`]'s count of changes.
     changes: u64,
     target: usize,
+    #[serde(with = "serde_big_array::BigArray")]
     registers: [u32; 64],
     sp: Option<Box<SpState>>,
     laps: u32,

@@ -50,8 +50,11 @@ pub struct Options {
     pub races: Races,
     /// Whether to test for reads of memory nobody wrote.
     pub check_unwritten: bool,
-    /// Skip the data where nothing depends on it.
+    /// Skip the data where nothing depends on it: not at all in a program that loads registers from
+    /// memory or runs library code.
     pub timing_only: bool,
+    /// Keeps what [`Machine::snapshot`](super::Machine::snapshot) needs from the first tick on.
+    pub snapshots: bool,
     /// Takes the records of the run.
     pub recorder: Option<Box<dyn Recorder>>,
     /// Disturbs the schedule.
@@ -71,6 +74,7 @@ impl Default for Options {
             races: Races::Stop,
             check_unwritten: true,
             timing_only: false,
+            snapshots: false,
             recorder: None,
             perturb: None,
             interrupt: None,
@@ -80,7 +84,7 @@ impl Default for Options {
 }
 
 /// A place that a finding is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Involved {
     /// Stream index.
     pub stream: usize,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::checkpoint::{Checkpoint, Identity, Plan, Spool, file_name};
 use super::config::MachineConfig;
 use super::options::{Finished, Options};
 use super::run::Machine;
@@ -68,12 +69,35 @@ impl RunResult {
 pub fn run(
     program: Arc<Program>,
     config: Arc<MachineConfig>,
+    options: impl FnMut() -> Options,
+    record: impl FnMut(&TraceHeader, &Machine) -> Vec<Box<dyn Recorder>>,
+    stepped: bool,
+) -> Result<RunResult> {
+    run_planned(program, config, options, record, stepped, &Plan::default())
+}
+
+/// As [`run`], from a checkpoint or leaving checkpoints behind.
+///
+/// The recorders get the records of before the checkpoint first, so summary, digest and exported
+/// traces are those of the whole run.
+///
+/// # Errors
+/// As [`run`]; a checkpoint cannot be written, does not fit the run or is damaged.
+pub fn run_planned(
+    program: Arc<Program>,
+    config: Arc<MachineConfig>,
     mut options: impl FnMut() -> Options,
     mut record: impl FnMut(&TraceHeader, &Machine) -> Vec<Box<dyn Recorder>>,
     stepped: bool,
+    plan: &Plan,
 ) -> Result<RunResult> {
     let mut attempt = |threads: Option<usize>| -> Result<RunResult> {
         let mut o = options();
+        o.snapshots |= plan.snapshots();
+        let identity = match plan.snapshots() {
+            true => Some(Identity::of(&program, &config, &o)?),
+            false => None,
+        };
         o.threads = threads.unwrap_or(o.threads);
         let mut machine = Machine::new(Arc::clone(&program), Arc::clone(&config), o)?;
         let header = machine.header();
@@ -82,8 +106,45 @@ pub fn run(
         let mut all: Vec<Box<dyn Recorder>> =
             vec![Box::new(summary.clone()), Box::new(digest.clone())];
         all.extend(record(&header, &machine));
-        machine.set_recorder(Box::new(Tee(all)));
-        let finished = if stepped { machine.run_stepped() } else { machine.run() };
+        let spool = plan.every.as_ref().map(|_| Shared::new(Spool::default()));
+        if let Some(spool) = &spool {
+            all.push(Box::new(spool.clone()));
+        }
+        let mut all = Tee(all);
+        if let (Some(checkpoint), Some(identity)) = (&plan.restore, &identity) {
+            checkpoint.fits(identity)?;
+            checkpoint.replay(&mut all)?;
+            if digest.with(|d| d.value()) != checkpoint.digest {
+                return Err(crate::Error::new(
+                    crate::ErrorClass::ProgramError,
+                    "the checkpoint is damaged: its recording is not that of its run",
+                ));
+            }
+        }
+        machine.set_recorder(Box::new(all));
+        if let Some(checkpoint) = &plan.restore {
+            machine.restore(&checkpoint.snapshot)?;
+        }
+        let mut early = None;
+        if let (Some((every, dir)), Some(spool), Some(identity)) = (&plan.every, spool, identity) {
+            let mut last = plan.restore.as_ref().map(|c| c.snapshot.clone());
+            let mut leave = |machine: &mut Machine| -> Result<()> {
+                let snapshot = machine.snapshot(last.as_ref())?;
+                let value = digest.with(|d| d.value());
+                let checkpoint =
+                    spool.with(|s| Checkpoint::new(identity.clone(), value, snapshot.clone(), s));
+                last = Some(snapshot);
+                checkpoint
+                    .save(&dir.join(file_name(machine.now())))
+                    .map_err(|e| e.help("no checkpoint, no further run"))
+            };
+            early = machine.run_with_checkpoints(*every, &mut leave);
+        }
+        let finished = match early {
+            Some(error) => machine.finish(Some(error)),
+            None if stepped => machine.run_stepped(),
+            None => machine.run(),
+        };
         machine.record_usage();
         machine.drop_recorder();
         let summary = summary.with(std::mem::take).finish(&header, finished.end, &*machine.namer());

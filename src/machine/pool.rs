@@ -17,7 +17,7 @@ impl Machine {
     pub(super) fn library_may_run(&self, s: usize, pc: usize) -> bool {
         s == POOL
             && pc < self.image.words[s].len()
-            && self.image.words[s][..pc].iter().any(|w| w.inst.opcode() == op::MODIFY_POOL_CONFIG)
+            && self.image.first_library.is_some_and(|first| first < pc)
     }
 
     /// Whether a loaded library has a kernel for the word at `pc`.
@@ -36,6 +36,14 @@ impl Machine {
 
     /// Issues the word at `pc`, with the PAYLOADs that follow a custom operation's HEADER.
     pub(super) fn issue_library(&mut self, s: usize, pc: usize) -> Result<()> {
+        let bytes = self.library_words(s, pc);
+        let count = bytes.len();
+        let work = Arc::new(library_work(bytes, &self.config));
+        self.issue_work(s, pc, work, count, super::stream::Recipe::Library)
+    }
+
+    /// The word at `pc` and, behind a custom operation's HEADER, its PAYLOADs.
+    pub(super) fn library_words(&self, s: usize, pc: usize) -> Vec<[u8; 64]> {
         let words = &self.image.words[s];
         let mut bytes = vec![words[pc].inst.bytes];
         if bytes[0][0] == CUSTOM_OP_HEADER {
@@ -43,8 +51,6 @@ impl Machine {
                 words[pc + 1..].iter().take_while(|w| w.inst.opcode() == CUSTOM_OP_PAYLOAD);
             bytes.extend(payloads.map(|w| w.inst.bytes));
         }
-        let count = bytes.len();
-        let work = Arc::new(library_work(bytes, &self.config));
-        self.issue_work(s, pc, work, count)
+        bytes
     }
 }

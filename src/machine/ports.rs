@@ -13,7 +13,7 @@ use crate::memory::Space;
 const BANKS: u64 = 64;
 
 /// What one engine occupies, and until when.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, serde::Serialize, serde::Deserialize)]
 struct Use {
     sbuf: u64,
     psum: u64,
@@ -21,7 +21,7 @@ struct Use {
 }
 
 /// The shared ports.
-#[derive(Clone)]
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
 pub struct Ports {
     sbuf_exclusive: bool,
     psum: PsumSharing,

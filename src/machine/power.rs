@@ -10,6 +10,7 @@ use super::config::PowerConfig;
 use super::time::Timebase;
 
 /// State of the limit.
+#[derive(serde::Serialize, serde::Deserialize)]
 pub struct PowerLimit {
     enabled: bool,
     window: u64,

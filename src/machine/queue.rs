@@ -35,6 +35,8 @@ pub struct Queued {
     pub pc: u32,
     /// Knowledge of the triggering stream.
     pub clock: Option<Clock>,
+    /// The registers that the request was made of, where snapshots are wanted and it read any.
+    pub inputs: Option<Box<super::stream::Inputs>>,
 }
 
 /// State of one DMA queue.
@@ -95,7 +97,14 @@ impl Machine {
             let (queue, place, delay) = (ENGINE_STREAMS + q, trigger.1 as u32, at - self.now);
             log.rung.push(Rung { queue, stream: s, place, job: job.clone(), delay });
         }
-        self.queues[q].jobs.push_back(Queued { job, at, trigger, pc: pc as u32, clock });
+        self.queues[q].jobs.push_back(Queued {
+            job,
+            at,
+            trigger,
+            pc: pc as u32,
+            clock,
+            inputs: None,
+        });
         if !self.queues[q].busy {
             self.queue_next(q, at);
         }

@@ -38,6 +38,18 @@ pub const INTERRUPTED: &str = "interrupted";
 /// Streams of the engines; DMA queues follow.
 pub const ENGINE_STREAMS: usize = 5;
 
+/// What is kept of the work of a payload. A word that is executed once leaves nothing behind: a
+/// long straight line would fill the memory with works nobody asks for again.
+#[derive(Clone)]
+pub(super) enum Known {
+    /// Not executed yet, and of one word only.
+    Fresh,
+    /// Executed, or of several words: the next work is kept.
+    Repeated,
+    /// The work, which depends on nothing but the payload.
+    Work(Arc<Work>),
+}
+
 /// One core with a program in it.
 pub struct Machine {
     pub(super) config: Arc<MachineConfig>,
@@ -59,7 +71,7 @@ pub struct Machine {
     pub(super) last_update: rustc_hash::FxHashMap<SyncId, (u16, u64)>,
     pub(super) posts: Vec<Option<Post>>,
     pub(super) free_posts: Vec<u32>,
-    pub(super) prepared: [Vec<Option<Arc<Work>>>; ENGINE_STREAMS],
+    pub(super) prepared: [Vec<Known>; ENGINE_STREAMS],
     pub(super) board: Board,
     pub(super) validity: Option<Validity>,
     pub(super) executor: Executor,
@@ -80,6 +92,10 @@ pub struct Machine {
     pub(super) race_fault: Option<Error>,
     pub(super) involved: Vec<Involved>,
     pub(super) thread_fault: bool,
+    /// Chunks of HBM that may differ from zero, where snapshots are wanted.
+    pub(super) touched: Option<super::snapshot::Touched>,
+    /// Works begun since the last look, where a debugger wants to know.
+    pub(super) begun: Option<Vec<super::inspect::Begun>>,
     /// Files that SIM words wrote.
     pub(super) written_files: std::collections::BTreeMap<String, Vec<u8>>,
 }
@@ -92,7 +108,7 @@ impl Machine {
     pub fn new(
         program: Arc<Program>,
         config: Arc<MachineConfig>,
-        options: Options,
+        mut options: Options,
     ) -> Result<Machine> {
         let expected = program.generation.to_string();
         if config.generation != expected {
@@ -104,12 +120,27 @@ impl Machine {
                 ),
             ));
         }
+        let numerics = config.numerics.chosen(&program.metadata)?;
+        let config = if numerics == config.numerics {
+            config
+        } else {
+            Arc::new(MachineConfig { numerics, ..(*config).clone() })
+        };
         crate::check::race::check_allowed(&program)?;
         let image = Arc::new(Image::new(&program, &config, options.strict)?);
+        if options.timing_only && image.needs_data {
+            tracing::info!("registers or library code depend on data: nothing is left out");
+            options.timing_only = false;
+        }
         let time = Timebase::new(&config)?;
         let mut memory = Memory::new(&config.geometry)?;
         let mut validity = options.check_unwritten.then(|| Validity::new(&config.geometry));
+        let mut touched = options.snapshots.then(super::snapshot::Touched::default);
         for tensor in &program.tensors {
+            if let (Some(touched), true) = (&mut touched, tensor.init.is_some()) {
+                let region = super::tensors::region(tensor, &config)?;
+                touched.mark(&[crate::memory::Access::write(region)]);
+            }
             super::tensors::fill(tensor, &mut memory, &config, validity.as_mut())?;
         }
         let total = ENGINE_STREAMS + image.queues.len();
@@ -122,7 +153,8 @@ impl Machine {
             states.iter_mut().for_each(|s| s.act.install_table_sets(Arc::clone(&sets)));
         }
         let executor = Executor::new(Arc::new(memory), states, options.threads);
-        let prepared = std::array::from_fn(|e| vec![None; image.words[e].len()]);
+        let known = |&shared: &bool| if shared { Known::Repeated } else { Known::Fresh };
+        let prepared = std::array::from_fn(|e| image.shared[e].iter().map(known).collect());
         let fastest = Engine::ALL.iter().map(|&e| time.period(e)).min().unwrap_or(1);
         let mut machine = Machine {
             time,
@@ -157,6 +189,8 @@ impl Machine {
             race_fault: None,
             involved: Vec::new(),
             thread_fault: false,
+            touched,
+            begun: None,
             usage: options
                 .recorder
                 .as_ref()

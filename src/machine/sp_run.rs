@@ -10,7 +10,7 @@ use crate::sync::{SyncId, UpdateKind};
 const SP: usize = Engine::Sp as usize;
 
 /// Registers of the V1 SP.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct SpState {
     /// Counters.
     pub counters: [u32; REGISTERS],

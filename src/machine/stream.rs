@@ -14,7 +14,7 @@ use crate::sync::SyncId;
 use crate::trace::StallCause;
 
 /// Run state of a stream. (wiki: firmware/seq/run-state)
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum RunState {
     /// The sequencer has a head event coming, or waits as `blocked` says.
     Running,
@@ -27,7 +27,7 @@ pub enum RunState {
 }
 
 /// What keeps the head of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Blocked {
     /// Nothing: a head event is on the agenda.
     No,
@@ -39,10 +39,31 @@ pub enum Blocked {
     Queue,
 }
 
+/// How a work can be made again from the program.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub enum Recipe {
+    /// Its word alone, or with the registers it read (kept only where snapshots are wanted).
+    Word(Option<Box<Inputs>>),
+    /// Library code of the Q7 cores runs the word.
+    Library,
+}
+
+/// The registers that an instruction may have read when it was issued.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Inputs {
+    /// General registers.
+    #[serde(with = "serde_big_array::BigArray")]
+    pub registers: [u32; 64],
+    /// Tensor-shape registers.
+    pub shapes: [ShapeRegister; 4],
+}
+
 /// A work that the sequencer has let go and that has not started.
 pub struct Pending {
     /// The work.
     pub work: Arc<Work>,
+    /// How to make it again.
+    pub recipe: Recipe,
     /// When it starts, if that is known.
     pub start: u64,
     /// Instruction index in the image.

@@ -19,7 +19,11 @@ pub fn region(tensor: &Tensor, config: &MachineConfig) -> Result<Region> {
         _ => {
             let address =
                 u32::try_from(tensor.address).map_err(|_| bad("has no on-chip address".into()))?;
-            let at = geometry.decode(address).map_err(|e| bad(e.message))?;
+            let at = match tensor.memory {
+                ProgramMemory::Sbuf => geometry.decode_sbuf(address),
+                _ => geometry.decode(address),
+            };
+            let at = at.map_err(|e| bad(e.message))?;
             (at.space, at.partition, u64::from(at.byte), tensor.partitions())
         }
     };

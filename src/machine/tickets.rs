@@ -137,6 +137,22 @@ impl<R: Runner> Crew<R> {
         self.tickets[unit] + 1
     }
 
+    /// Tickets given out, per unit, and the number of submissions.
+    pub fn counters(&self) -> (&[u64], u64) {
+        (&self.tickets, self.order)
+    }
+
+    /// Goes on counting from a snapshot: everything up to there counts as finished. Nothing may
+    /// be running.
+    pub fn set_counters(&mut self, tickets: &[u64], order: u64) {
+        self.wait_all();
+        self.tickets.copy_from_slice(tickets);
+        self.order = order;
+        for (progress, &ticket) in self.shared.progress.iter().zip(tickets) {
+            progress.finish(ticket);
+        }
+    }
+
     /// Runs `work` on `unit` after the works in `after`. Returns its outcome if `answer` asks for
     /// it or it runs inline; a fault of a threaded work shows up in [`Crew::take_fault`].
     ///

@@ -11,6 +11,7 @@ use crate::sync::{SyncId, Update, UpdateKind, When};
 use crate::trace::{Record, SyncOp, SyncRecord};
 
 /// An update on its way to becoming visible.
+#[derive(serde::Serialize, serde::Deserialize)]
 pub(super) struct Post {
     pub id: SyncId,
     pub kind: UpdateKind,
@@ -60,7 +61,7 @@ impl Machine {
         let applied = self.sync.apply(post.id, post.kind, post.operand);
         let (value, odd) = self.placed(applied, stream, pc)?;
         self.changes += u64::from(before != Some(value));
-        if let Some(clock) = &post.clock {
+        if let Some(clock) = post.clock {
             let grows = matches!(post.kind, UpdateKind::Add(_));
             self.clocks.update(post.id, value, grows, clock);
         }
@@ -113,7 +114,9 @@ impl Machine {
         Ok(())
     }
 
-    /// Posts the updates of a work of the data path.
+    /// Posts the updates of work `number` of the data path. `clock` is what its stream knew when
+    /// it was issued.
+    #[allow(clippy::too_many_arguments)]
     pub(super) fn post_updates(
         &mut self,
         stream: usize,
@@ -122,12 +125,26 @@ impl Machine {
         when: When,
         at: u64,
         clock: Option<&Clock>,
+        number: u32,
     ) -> Result<()> {
-        let lane = match when {
-            When::Read => Lane::Reads,
-            When::Complete => Lane::Results,
-        };
-        self.post_in_lane(stream, pc, index, when, at, clock, lane)
+        for k in 0..self.image.words[stream][pc].sync.updates.len() {
+            let update = self.image.words[stream][pc].sync.updates[k];
+            if update.when != when {
+                continue;
+            }
+            let mut clock = clock.cloned();
+            let lane = match when {
+                When::Read => Lane::Reads,
+                When::Complete => Lane::Results,
+            };
+            match (&mut clock, when) {
+                (Some(clock), When::Read) => clock.learn_reads(stream, number),
+                (Some(clock), When::Complete) => clock.learn_results(stream, number),
+                (None, _) => {}
+            }
+            self.post_one(stream, pc, index, &update, at, clock, lane)?;
+        }
+        Ok(())
     }
 
     /// Posts the updates of an instruction that the sequencer itself completes.
@@ -137,43 +154,44 @@ impl Machine {
         pc: usize,
         index: u64,
         at: [u64; 2],
-        clock: &Clock,
     ) -> Result<()> {
-        let lane = Lane::Sequencer;
-        self.post_in_lane(stream, pc, index, When::Read, at[0], Some(clock), lane)?;
-        self.post_in_lane(stream, pc, index, When::Complete, at[1], Some(clock), lane)
+        for (when, at) in [(When::Read, at[0]), (When::Complete, at[1])] {
+            for k in 0..self.image.words[stream][pc].sync.updates.len() {
+                let update = self.image.words[stream][pc].sync.updates[k];
+                if update.when != when {
+                    continue;
+                }
+                let clock = self.checks_races().then(|| self.streams[stream].clock.clone());
+                self.post_one(stream, pc, index, &update, at, clock, Lane::Sequencer)?;
+            }
+        }
+        Ok(())
     }
 
     #[allow(clippy::too_many_arguments)]
-    pub(super) fn post_in_lane(
+    fn post_one(
         &mut self,
         stream: usize,
         pc: usize,
         index: u64,
-        when: When,
+        update: &Update,
         at: u64,
-        clock: Option<&Clock>,
+        clock: Option<Clock>,
         lane: Lane,
     ) -> Result<()> {
-        for k in 0..self.image.words[stream][pc].sync.updates.len() {
-            let update: Update = self.image.words[stream][pc].sync.updates[k];
-            if update.when != when {
-                continue;
-            }
-            let operand = self.update_operand(stream, pc, &update)?;
-            let extra = self.perturbation(stream, index, Point::Completion);
-            let post = Post {
-                id: update.id,
-                kind: update.kind,
-                operand,
-                by: (stream as u16, index),
-                pc: pc as u32,
-                clock: clock.cloned(),
-                place: index as u32,
-                lane,
-            };
-            self.post(at + self.visible + extra, stream, post);
-        }
+        let operand = self.update_operand(stream, pc, update)?;
+        let extra = self.perturbation(stream, index, Point::Completion);
+        let post = Post {
+            id: update.id,
+            kind: update.kind,
+            operand,
+            by: (stream as u16, index),
+            pc: pc as u32,
+            clock,
+            place: index as u32,
+            lane,
+        };
+        self.post(at + self.visible + extra, stream, post);
         Ok(())
     }
 

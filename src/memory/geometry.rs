@@ -152,6 +152,25 @@ impl Geometry {
         Ok(at)
     }
 
+    /// The location in SBUF that an on-chip address gives, whatever else has the same number.
+    ///
+    /// # Errors
+    /// `address_in_memory` where SBUF has no byte.
+    pub fn decode_sbuf(&self, address: u32) -> Result<Location> {
+        let a = address & ON_CHIP_ADDRESS_MASK;
+        let stride = self.stride(Space::Sbuf) as u32;
+        let at = Location { space: Space::Sbuf, partition: a / stride, byte: a % stride };
+        if at.partition >= self.partitions(Space::Sbuf)
+            || u64::from(at.byte) >= self.active(Space::Sbuf)
+        {
+            return Err(Error::illegal(
+                "address_in_memory",
+                format!("address {a:#x} is {at}, where no memory is"),
+            ));
+        }
+        Ok(at)
+    }
+
     /// The on-chip address of a location; the inverse of [`Geometry::decode`].
     pub fn encode(&self, at: Location) -> u32 {
         let base = if at.space == Space::Psum { self.psum_base } else { 0 };

@@ -12,7 +12,7 @@ use super::geometry::Space;
 ///
 /// Canonical: strides are positive, ascending and larger than the extent of the inner dimensions
 /// wherever the pattern allows, contiguous dimensions are merged, counts are at least 2.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct ByteSet {
     start: u64,
     run: u64,
@@ -154,7 +154,7 @@ fn meets(start: u64, run: u64, dims: &[(u64, u64)], low: u64, high: u64) -> bool
 }
 
 /// Bytes of a range of partitions of one memory.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Region {
     /// The memory.
     pub space: Space,
@@ -228,7 +228,7 @@ impl std::fmt::Display for Region {
 }
 
 /// What an access does to its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum AccessKind {
     /// Reads at the start of the work.
     Read,
@@ -246,7 +246,7 @@ impl AccessKind {
 }
 
 /// One access of a work: kind, bytes, and whether it surely touches all of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Access {
     /// Read, write or accumulate.
     pub kind: AccessKind,

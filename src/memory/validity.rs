@@ -7,6 +7,7 @@ use super::geometry::{Geometry, Space};
 use super::region::{Access, AccessKind, Region};
 
 /// Validity bits of all memories. Pages of bits appear when first set.
+#[derive(serde::Serialize, serde::Deserialize)]
 pub struct Validity {
     rows: [Rows; 3],
 }
@@ -14,12 +15,17 @@ pub struct Validity {
 const PAGE_BYTES: u64 = 1 << 15;
 const PAGE_WORDS: usize = (PAGE_BYTES / 64) as usize;
 
+#[derive(serde::Serialize, serde::Deserialize)]
 enum Page {
     Empty,
     Full,
-    Bits(Box<[u64; PAGE_WORDS]>),
+    Bits(Box<Bits>),
 }
 
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Bits(#[serde(with = "serde_big_array::BigArray")] [u64; PAGE_WORDS]);
+
+#[derive(serde::Serialize, serde::Deserialize)]
 struct Rows {
     pages_per_row: u64,
     pages: rustc_hash::FxHashMap<u64, Page>,
@@ -38,11 +44,11 @@ impl Rows {
                 *slot = Page::Full;
             } else {
                 if matches!(slot, Page::Empty) {
-                    *slot = Page::Bits(Box::new([0; PAGE_WORDS]));
+                    *slot = Page::Bits(Box::new(Bits([0; PAGE_WORDS])));
                 }
                 if let Page::Bits(bits) = slot {
                     for_words(low, high, |w, mask| {
-                        bits[w] |= mask;
+                        bits.0[w] |= mask;
                         true
                     });
                 }
@@ -64,7 +70,7 @@ impl Rows {
                 Some(Page::Bits(bits)) => {
                     let mut found = None;
                     for_words(at - page * PAGE_BYTES, stop - page * PAGE_BYTES, |w, mask| {
-                        let missing = mask & !bits[w];
+                        let missing = mask & !bits.0[w];
                         if missing != 0 {
                             found = Some(w as u64 * 64 + u64::from(missing.trailing_zeros()));
                         }

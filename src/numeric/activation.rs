@@ -7,6 +7,7 @@
 
 use super::alu::AluOp;
 use super::canonical;
+use super::simd::vectorize;
 use crate::error::{Error, Result};
 
 macro_rules! functions {
@@ -306,7 +307,10 @@ impl ActFunc {
                 match self {
                     ActFunc::Identity | ActFunc::Copy => {}
                     $(ActFunc::$function => {
-                        values.iter_mut().for_each(|x| *x = ActFunc::$function.evaluate(*x, alpha));
+                        vectorize(|| {
+                            let each = |x: &mut f32| *x = ActFunc::$function.evaluate(*x, alpha);
+                            values.iter_mut().for_each(each);
+                        });
                     })*
                     _ => values.iter_mut().for_each(|x| *x = self.evaluate(*x, alpha)),
                 }
@@ -348,7 +352,7 @@ pub fn affine(x: f32, scale: f32, bias: f32) -> f32 {
 
 /// Replaces every element by [`affine`] of it.
 pub fn affine_in_place(values: &mut [f32], scale: f32, bias: f32) {
-    values.iter_mut().for_each(|x| *x = affine(*x, scale, bias));
+    vectorize(|| values.iter_mut().for_each(|x| *x = affine(*x, scale, bias)));
 }
 
 /// Whether ACTIVATE2 takes these two ALU stages (wiki: firmware/kernels/activate-pwl 7).

@@ -60,7 +60,7 @@ pub fn gradients(x: &[f32], dy: &[f32], mean: f32, inverse_std: f32, sums: &mut 
 }
 
 /// Parameters of the backward pass of one partition.
-#[derive(Clone, Copy, Debug, PartialEq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct BackProp {
     /// Elements of the whole batch.
     pub n: f32,

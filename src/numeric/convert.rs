@@ -11,6 +11,7 @@
 use super::dtype::{Dtype, Kind};
 use super::minifloat::{self, FP32R_MANTISSA_BITS, Overflow};
 use super::rng::Lfsr;
+use super::simd::vectorize;
 use super::{CANONICAL_NAN, canonical};
 use crate::error::{Error, Result};
 use crate::isa::Generation;
@@ -37,7 +38,8 @@ impl Rounding<'_> {
 
 /// FP8 settings of a program, one record for each core (wiki-cc: bir/sim-core-arithmetic; the
 /// container carries them as `fp8_sis`, `fp8_sns`, `fp8_range_extension`, `emax_fp8_*`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Fp8Config {
     /// Overflow and infinity become the largest finite value.
     pub saturate: bool,
@@ -106,17 +108,13 @@ fn need(dtype: Dtype, elements: usize, bytes: usize) -> Result<()> {
 #[inline(always)]
 fn load_each<const N: usize, T>(src: &[u8], dst: &mut [T], f: impl Fn([u8; N]) -> T) {
     let (chunks, _) = src.as_chunks::<N>();
-    for (d, s) in dst.iter_mut().zip(chunks) {
-        *d = f(*s);
-    }
+    vectorize(|| dst.iter_mut().zip(chunks).for_each(|(d, s)| *d = f(*s)));
 }
 
 #[inline(always)]
 fn store_each<const N: usize, T: Copy>(src: &[T], dst: &mut [u8], mut f: impl FnMut(T) -> [u8; N]) {
     let (chunks, _) = dst.as_chunks_mut::<N>();
-    for (d, s) in chunks.iter_mut().zip(src) {
-        *d = f(*s);
-    }
+    vectorize(|| chunks.iter_mut().zip(src).for_each(|(d, s)| *d = f(*s)));
 }
 
 /// Code of element `index` among packed nibbles, low nibble first.

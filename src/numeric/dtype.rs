@@ -25,7 +25,9 @@ pub enum Kind {
 /// [`Dtype::Fp8E4`] and [`Dtype::Fp8E4Fn`] share wire code 0x0E: which of the two a program means
 /// depends on the generation and, on v4, on its FP8 configuration
 /// (see [`Fp8Config::resolve`](super::Fp8Config::resolve)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 pub enum Dtype {
     /// 0x01, two 32-bit halves.
     Uint64,

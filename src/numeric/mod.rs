@@ -14,6 +14,7 @@ pub mod minifloat;
 pub mod mx;
 pub mod pwl;
 pub mod rng;
+pub mod simd;
 pub mod walk;
 
 pub use activation::ActFunc;

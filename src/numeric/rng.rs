@@ -10,7 +10,7 @@ use crate::isa::Generation;
 ///
 /// OPEN: it is the generator of the vendor's simulator. That the device has the same polynomial is
 /// not shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Lfsr {
     state: u32,
 }
@@ -55,7 +55,7 @@ impl Lfsr {
 }
 
 /// XORWOW: five xorshift words and a Weyl counter. State words in order x, y, z, w, v, d.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Xorwow {
     words: [u32; 6],
 }
@@ -97,7 +97,7 @@ impl Xorwow {
 /// The vector engine's XORWOW: four generators a partition, 24 words.
 ///
 /// OPEN: the words are taken generator by generator, and element i draws from generator i mod 4.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct XorwowQuad {
     generators: [Xorwow; 4],
     next: usize,

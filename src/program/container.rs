@@ -55,6 +55,8 @@ struct Description {
     files: Vec<FileEntry>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     table_parts: Vec<TableEntry>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    table_names: BTreeMap<String, u32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -264,6 +266,7 @@ pub fn encode(program: &Program) -> Result<Vec<u8>> {
         sources: program.sources.clone(),
         files,
         table_parts,
+        table_names: program.table_names.clone(),
     };
     let mut json = serde_json::to_vec(&description)
         .map_err(|e| Error::internal(format!("container description: {e}")))?;
@@ -327,6 +330,7 @@ fn check_names(d: &Description) -> Result<()> {
     let labels = d.streams.iter().flat_map(|s| s.labels.keys());
     let blocks = d.blocks.iter().filter_map(|b| b.name.as_ref());
     let maps = d.semaphores.keys().chain(d.events.keys()).chain(d.metadata.keys());
+    let maps = maps.chain(d.table_names.keys());
     let tensors = d.tensors.iter().map(|t| &t.name);
     let queues = d.queues.iter().map(|q| &q.name);
     let kinds = d.queues.iter().filter_map(|q| q.kind.as_ref());
@@ -509,6 +513,7 @@ impl<'a> Reader<'a> {
             program.table_sets.entry(entry.set).or_default().push(part);
         }
         program.activation_tables()?;
+        program.table_names = d.table_names;
         program.semaphores = d.semaphores;
         program.events = d.events;
         program.queues = d.queues;

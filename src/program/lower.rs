@@ -4,9 +4,9 @@
 //! place, so that program counters and branch distances stay those of the program file, and the
 //! replacement is an action (OPEN: a real runtime moves words).
 
-use super::model::Program;
+use super::model::{Memory, Program};
 use crate::error::{Error, Result};
-use crate::isa::{Generation, Layout, StreamFormat, e, f, op, opcode};
+use crate::isa::{Generation, Inst, Layout, StreamFormat, e, f, op, op_v1, opcode};
 
 /// What a word of a loaded stream does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub enum Lowered {
     DmaBarrier,
     /// End of the stream.
     End,
+    /// Another word in its place.
+    Replace([u8; 64]),
 }
 
 /// The layout of a program's 64-byte words.
@@ -54,17 +56,147 @@ pub fn lower(program: &Program, word: &[u8; 64]) -> Result<Lowered> {
         op::PSEUDO_BRANCH_LABEL if program.generation != Generation::V1 => Ok(Lowered::Nothing),
         op::PSEUDO_INST if program.generation != Generation::V1 => match word[12] {
             e::pseudo_opcode::PSEUDO_EXIT_EXECUTION => Ok(Lowered::End),
-            other => Err(Error::unimplemented(format!(
-                "pseudo opcode {other} of PSEUDO_INST 0xdf (1 ends execution)"
-            ))),
+            other => {
+                let (fact, page) = missing(program.generation, op::PSEUDO_INST);
+                Err(Error::missing_spec(format!("PSEUDO_INST 0xdf form {other}: {fact}"), page))
+            }
         },
+        op::PSEUDO_LOAD_ACT_FUNC_SET => function_set(program, word),
+        // (wiki: firmware/seq/branch-prefetch 3): a hint changes nothing
+        op::PSEUDO_BRANCH_PREFETCH_HINT if program.generation != Generation::V1 => {
+            Ok(Lowered::Replace(nop(program, word)))
+        }
+        op::PSEUDO_TENSOR_LOAD | op::PSEUDO_TENSOR_STORE
+            if program.generation != Generation::V1 =>
+        {
+            variable(program, word)
+        }
+        // OPEN: the raw opcode has no struct of its own and takes that of the host form
+        // (wiki: firmware/kernels/indirection-gather)
+        op::PSEUDO_EMBEDDING_UPDATE if program.generation != Generation::V1 => {
+            let mut word = *word;
+            word[0] = op::EMBEDDING_UPDATE;
+            Ok(Lowered::Replace(word))
+        }
         byte => {
             let name = opcode(program.generation, byte)?.name;
-            let message = format!("{} {byte:#04x}: no lowering of this host-only word", name);
-            Err(Error::unimplemented(message)
+            let (fact, page) = missing(program.generation, byte);
+            Err(Error::missing_spec(format!("{name} {byte:#04x}: {fact}"), page)
                 .help("write the device instructions that the runtime would put in its place"))
         }
     }
+}
+
+/// What the sources lack about the lowering of a host-only opcode.
+pub fn missing(generation: Generation, byte: u8) -> (&'static str, &'static str) {
+    const RUNTIME: &str = "neuronx-runtime isa/pseudo-instruction-lowering";
+    if generation == Generation::V1 {
+        return ("the layout of its operands", "neff/seq-microcode 1.4");
+    }
+    match byte {
+        op::PSEUDO_DMAMEMCPY_FULL_IND => {
+            ("the layout of its operands", "firmware/kernels/indirection-gather")
+        }
+        op::PSEUDO_SET_RNG_SEED => (
+            "which state words the runtime makes of the seed",
+            "firmware/kernels/rng-seed-state-ops",
+        ),
+        op::PSEUDO_FUNCTION_BEGIN | op::PSEUDO_FUNCTION_RETURN | op::PSEUDO_FUNCTION_CALL => (
+            "the order of drains, barriers and register branches around a call",
+            "neuronx-runtime isa/instruction-record 2",
+        ),
+        op::PSEUDO_DMA_DIRECT2D => {
+            ("the operands at bytes 12 to 14 and from byte 16 on", "dma/dge-microop-encoding")
+        }
+        op::PSEUDO_SYNC_BARRIER => (
+            "which events the barrier takes, and what keeps a fast engine from setting one twice",
+            "collectives/ops/sync-barrier 6",
+        ),
+        op::PSEUDO_CORE_BARRIER => (
+            "which core resets the semaphore of a barrier of several cores (the emulator has one)",
+            "collectives/ops/core-barrier 5",
+        ),
+        op::PSEUDO_TRIGGER_ALL_REDUCE
+        | op::PSEUDO_TRIGGER_COLLECTIVE
+        | op::PSEUDO_TRIGGER_COLLECTIVE2
+        | op::PSEUDO_EXTENSION
+        | op::PSEUDO_SEND_RECV => (
+            "the transfers between cores that the runtime plans behind the one trigger word",
+            "neuronx-runtime isa/pseudo-instruction-lowering 3",
+        ),
+        op::PSEUDO_CUR_PROCESSING_RANK_ID | op::PSEUDO_GID_LOAD => {
+            ("where the word names the destination of the number it loads", RUNTIME)
+        }
+        op::PSEUDO_INST => {
+            ("where a library reload names its library", "neuronx-runtime isa/instruction-record 5")
+        }
+        _ => ("the layout of its operands", RUNTIME),
+    }
+}
+
+/// A NOP with the events of `word`.
+fn nop(program: &Program, word: &[u8; 64]) -> [u8; 64] {
+    let mut nop = [0; 64];
+    let v1 = program.generation == Generation::V1;
+    nop[..12].copy_from_slice(&word[..12]);
+    if v1 && !program.v1_events8 {
+        nop[8..12].fill(0);
+    }
+    nop[0] = if v1 { op_v1::NOP } else { op::NOP };
+    nop
+}
+
+/// PSEUDO_LOAD_ACT_FUNC_SET: the runtime brings a table set and makes it resident. Without table
+/// sets in the program functions have their closed forms and nothing is left to do.
+/// (wiki: firmware/kernels/activate-pwl 5.3)
+fn function_set(program: &Program, word: &[u8; 64]) -> Result<Lowered> {
+    let mut replaced = nop(program, word);
+    if program.table_sets.is_empty() {
+        return Ok(Lowered::Replace(replaced));
+    }
+    if program.generation == Generation::V1 {
+        return Err(Error::missing_spec(
+            "how v1 makes an activation table set resident",
+            "firmware/kernels/activate-pwl 5.3",
+        ));
+    }
+    let name: Vec<u8> = word[12..44].iter().copied().take_while(|b| *b != 0).collect();
+    let name = String::from_utf8_lossy(&name);
+    let set = program.table_names.get(&*name).ok_or_else(|| {
+        let message = format!("the activation table set `{}` is not declared", name.escape_debug());
+        Error::new(crate::error::ErrorClass::ProgramError, message)
+            .help("name a set with `.act_tables N named NAME`")
+    })?;
+    replaced[0] = op::ACTIVATION_TABLE_LOAD;
+    let mut inst = Inst::new(program.generation, replaced);
+    inst.set(f::ctrl_no::TABLE_SET, u64::from(*set));
+    Ok(Lowered::Replace(inst.bytes))
+}
+
+/// PSEUDO_TENSOR_LOAD and PSEUDO_TENSOR_STORE: the loader puts the address of a variable into the
+/// word. OPEN: variable n is the n-th tensor that the program declares, and lies in HBM.
+/// (wiki: firmware/kernels/tensorload 3)
+fn variable(program: &Program, word: &[u8; 64]) -> Result<Lowered> {
+    let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| word[at + i]));
+    let (id, offset) = (number(16), number(20));
+    let bad = |m: String| Error::new(crate::error::ErrorClass::ProgramError, m);
+    let tensor = program
+        .tensors
+        .get(id as usize)
+        .filter(|t| t.memory == Memory::Hbm)
+        .ok_or_else(|| bad(format!("variable {id} is no tensor in hbm")))?;
+    if u64::from(offset) >= tensor.bytes() {
+        let size = tensor.bytes();
+        return Err(bad(format!("byte {offset} of `{}`, which has {size}", tensor.name)));
+    }
+    let mut word = *word;
+    word[0] = match word[0] {
+        op::PSEUDO_TENSOR_LOAD => op::TENSOR_LOAD,
+        _ => op::TENSOR_STORE,
+    };
+    let address = tensor.address.wrapping_add(offset.into());
+    word[16..24].copy_from_slice(&address.to_le_bytes());
+    Ok(Lowered::Replace(word))
 }
 
 fn trigger(program: &Program, word: &[u8; 64]) -> Result<Lowered> {

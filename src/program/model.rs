@@ -39,6 +39,8 @@ pub struct Program {
     pub files: BTreeMap<String, Vec<u8>>,
     /// Tables of the activation engine by the number that ACTIVATION_TABLE_LOAD names.
     pub table_sets: BTreeMap<u32, Vec<TableSource>>,
+    /// Names of table sets, as PSEUDO_LOAD_ACT_FUNC_SET words have them.
+    pub table_names: BTreeMap<String, u32>,
     /// Names of the source files that [`SourceLine::file`] indexes.
     pub sources: Vec<String>,
 }
@@ -61,6 +63,7 @@ impl Program {
             metadata: BTreeMap::new(),
             files: BTreeMap::new(),
             table_sets: BTreeMap::new(),
+            table_names: BTreeMap::new(),
             sources: Vec::new(),
         }
     }

@@ -39,6 +39,9 @@ pub fn to_text(program: &Program) -> (String, DataFiles) {
             write_tables(&mut out, *set, i, part, &mut files);
         }
     }
+    for (name, set) in &program.table_names {
+        let _ = writeln!(out, ".act_tables {set} named {name}");
+    }
     files.extend(program.files.iter().map(|(name, bytes)| (name.clone(), bytes.clone())));
     for tensor in &program.tensors {
         write_tensor(&mut out, tensor, &mut files);

@@ -16,7 +16,7 @@ compile_error!("lane views of the Q7 registers need a little-endian host");
 ///
 /// The lane views `u8s`, `u16s`, `u32s`, `u64s` (and the signed `i8s`, `i16s`, `i32s`) alias the
 /// same 64 bytes. fp16 and fp32 lanes are handled as their bit patterns in `u16s` and `u32s`.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[repr(C, align(64))]
 pub struct Vec512([u64; 8]);
 
@@ -109,9 +109,9 @@ impl fmt::Debug for Vec512 {
 
 /// One 1536-bit accumulator (wvec): 64 lanes of 24, 32 of 48 or 16 of 96 bits, lanes packed
 /// little-endian without gaps. (wiki: isa/semantics/formal-isa-model)
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[repr(C, align(64))]
-pub struct Wide([u8; 192]);
+pub struct Wide(#[serde(with = "serde_big_array::BigArray")] [u8; 192]);
 
 impl Default for Wide {
     fn default() -> Self {
@@ -186,7 +186,7 @@ pub mod fcr {
 
 /// The vector-side registers of one core: everything that a slot of a bundle may read besides AR,
 /// BR, special registers and memory.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RegFile {
     /// 32 vector registers `v0..v31`.
     pub vec: [Vec512; 32],

@@ -141,8 +141,8 @@ pub fn unordered(sk: &Skeleton, proof: &Proof) -> Vec<(u32, u32)> {
 }
 
 /// Whether two uses of one event or semaphore can depend on each other in a state in which both are
-/// possible.
-fn may_depend(a: &Touch, b: &Touch) -> bool {
+/// possible. A semaphore that wraps can fall by an increment.
+fn may_depend(a: &Touch, b: &Touch, wraps: bool) -> bool {
     use Touch::{Change as C, Wait as W};
     let grows = |t: &Touch| matches!(t, C(Change::Add(_), _));
     let lasts = |t: &Touch| matches!(t, W(Cond::AtLeast(_)));
@@ -153,7 +153,7 @@ fn may_depend(a: &Touch, b: &Touch) -> bool {
         |f: &dyn Fn(&Touch) -> bool, g: &dyn Fn(&Touch) -> bool| f(a) && g(b) || f(b) && g(a);
     !(looks(a) && looks(b)
         || grows(a) && grows(b)
-        || pair(&grows, &lasts)
+        || pair(&grows, &lasts) && !wraps
         || pair(&sets, &set_wait))
 }
 
@@ -185,10 +185,10 @@ impl<'a> Search<'a> {
         }
         let mut dependents: Vec<SmallVec<[Node; 4]>> = vec![SmallVec::new(); n];
         let free = |a: Node, b: Node| !proof.ordered(a, b) && !proof.ordered(b, a);
-        for list in &users {
+        for (list, wraps) in users.iter().zip(&proof.improper) {
             for (k, (a, x)) in list.iter().enumerate() {
                 for (b, y) in &list[..k] {
-                    if may_depend(x, y) && free(*a, *b) {
+                    if may_depend(x, y, *wraps) && free(*a, *b) {
                         dependents[*a as usize].push(*b);
                         dependents[*b as usize].push(*a);
                     }

@@ -68,6 +68,13 @@ pub fn delays(sk: &Skeleton, graph: &Graph, order: &[Node]) -> Delays {
             directed.targets.entry(site).or_insert((k as u64 + 1) * spacing);
         }
     }
+    // what the order does not reach comes after it
+    let late = (order.len() as u64 + 2) * spacing;
+    for node in 0..graph.nodes.len() as Node {
+        if let Some(site) = site(sk, graph, node) {
+            directed.targets.entry(site).or_insert(late);
+        }
+    }
     Executor::new(sk).run(&mut directed, &mut ());
     directed.given.into_iter().filter(|(_, ticks)| *ticks > 0).collect()
 }

@@ -115,11 +115,16 @@ pub fn extract(subject: &Subject) -> Result<Extracted> {
             let at = machine.location(stream, pc as usize);
             Ok(Extracted::Refused(Refusal { at: Location { cycle: None, ..at }, what }))
         }
+        Err(Stop::Polled) => Ok(Extracted::Refused(Refusal {
+            at: Location::default(),
+            what: "an instruction looks at an event or semaphore without waiting".into(),
+        })),
         Err(Stop::Error(error)) => Err(error),
     }
 }
 
 enum Stop {
+    Polled,
     Refused(usize, u32, String),
     Error(Error),
 }
@@ -131,6 +136,9 @@ fn broken(what: &str) -> Stop {
 /// What lets data or the schedule decide what follows, if `word` does.
 pub fn depends(word: &Word) -> Option<&'static str> {
     let inst = &word.inst;
+    if matches!(word.kind, Kind::Sim(_)) {
+        return Some("moves files: a word of simulators");
+    }
     if !matches!(word.kind, Kind::Control) || inst.generation == Generation::V1 {
         return None;
     }
@@ -215,6 +223,9 @@ impl<'a> Maker<'a> {
             self.stream(s, records, &job_of, &orders)?;
         }
         self.transfers(&orders)?;
+        if self.log.polled {
+            return Err(Stop::Polled);
+        }
         conflicts::fill(&mut self.out);
         Ok(self.out)
     }
@@ -528,7 +539,7 @@ impl<'a> Maker<'a> {
             let opcode = word.inst.opcode();
             drains = match word.kind {
                 Kind::Trigger(..) => config.sequencer.doorbell_drains,
-                Kind::End => true,
+                Kind::End | Kind::Sim(_) => true,
                 Kind::Control => !v1 && opcode == op::DRAIN,
                 _ => false,
             };

@@ -65,7 +65,7 @@ impl Runner<'_> {
     /// The line of a campaign for `seed`.
     ///
     /// # Errors
-    /// The machine cannot be started, or does not do what the skeleton does.
+    /// The machine cannot be started, was interrupted, or does not do what the skeleton does.
     pub fn line(&mut self, seed: u64) -> Result<Line> {
         let fast = self.fast;
         let plain = &fast.undisturbed.plain;
@@ -89,8 +89,7 @@ impl Runner<'_> {
             trial.not_interrupted()?;
             line.finding = fast.subject.judge(&trial, fast.undisturbed).as_ref().map(Kind::of);
             line.trace = format!("{:016x}", trial.trace);
-            let interrupted = fast.subject.interrupt.load(Ordering::Relaxed);
-            if trial.error.is_none() && trial.ticks != outcome.ticks && !interrupted {
+            if trial.error.is_none() && trial.ticks != outcome.ticks {
                 return Err(Error::internal(format!(
                     "seed {seed}: the skeleton ends at tick {}, the machine at {}",
                     outcome.ticks, trial.ticks

@@ -119,6 +119,8 @@ pub struct Proof {
     pub failures: Vec<Failure>,
     /// Conflicting works that are not in order.
     pub unordered: Vec<(u32, u32)>,
+    /// Events and semaphores whose values the order does not determine; they may wrap.
+    pub improper: Vec<bool>,
 }
 
 /// A use of an event or semaphore that waits.
@@ -154,6 +156,8 @@ struct Prover<'a> {
     order: Vec<Node>,
     uses: Vec<Uses>,
     failures: Vec<Failure>,
+    /// Events and semaphores whose values the order does not determine: no edges from them.
+    improper: Vec<bool>,
     /// For each need (id, position) and chain: how many raises come before.
     before: BTreeMap<(usize, usize, u32), usize>,
 }
@@ -167,19 +171,24 @@ pub fn prove(sk: &Skeleton) -> Proof {
         order: Vec::new(),
         uses: Vec::new(),
         failures: Vec::new(),
+        improper: vec![false; sk.ids.len()],
         before: BTreeMap::new(),
     };
     prover.witness();
     prover.collect();
-    let clocks = prover.strengthen();
-    let edges = prover.edge_list();
+    let mut clocks = prover.strengthen();
     prover.footprints();
     prover.confluence(&clocks);
+    // the order that is left without what nothing guarantees still holds in every schedule
+    while prover.exclude(&clocks) {
+        clocks = prover.strengthen();
+    }
+    let edges = prover.edge_list();
     prover.queues(&clocks);
     let unordered = prover.races(&clocks);
     prover.failures.sort_by_key(|f| f.premise);
-    let Prover { graph, order, failures, .. } = prover;
-    Proof { graph, order, edges, clocks, failures, unordered }
+    let Prover { graph, order, failures, improper, .. } = prover;
+    Proof { graph, order, edges, clocks, failures, unordered, improper }
 }
 
 impl Prover<'_> {
@@ -262,6 +271,7 @@ impl Prover<'_> {
         let new = || Uses { base: vec![0], raises: vec![BTreeMap::new()], ..Uses::default() };
         self.uses = self.sk.ids.iter().map(|_| new()).collect();
         let mut failures: Vec<(Premise, Node, String)> = Vec::new();
+        let mut improper = vec![false; self.sk.ids.len()];
         for &node in &self.order {
             let touches = self.graph.touches[node as usize].clone();
             for (k, (id, touch)) in touches.iter().enumerate() {
@@ -271,6 +281,7 @@ impl Prover<'_> {
                     if event { Premise::EventsConsumedOnce } else { Premise::CountersMonotone };
                 if touches[..k].iter().any(|(other, _)| other == id) {
                     let text = format!("uses {name} twice in one step");
+                    improper[usize::from(*id)] = true;
                     failures.push((premise, node, text));
                 }
                 let uses = &mut self.uses[usize::from(*id)];
@@ -328,6 +339,7 @@ impl Prover<'_> {
                         let value = top(uses);
                         if value < u64::from(n) {
                             let text = format!("takes {n} from {name}, which may be {value}");
+                            improper[usize::from(*id)] = true;
                             failures.push((premise, node, text));
                         }
                         reset(uses, value.saturating_sub(n.into()));
@@ -336,9 +348,24 @@ impl Prover<'_> {
                 }
             }
         }
+        self.improper = improper;
         for (premise, node, text) in failures {
             self.fail(premise, &[node], text);
         }
+    }
+
+    /// Gives up events and semaphores whose values the order does not determine; says whether any
+    /// was found.
+    fn exclude(&mut self, clocks: &Clocks) -> bool {
+        let mut any = false;
+        for id in 0..self.uses.len() {
+            let had = self.before.keys().any(|k| k.0 == id);
+            if !self.improper[id] && !self.disorder(clocks, id).is_empty() {
+                self.improper[id] = true;
+            }
+            any |= self.improper[id] && had;
+        }
+        any
     }
 
     /// Starts with all that comes before in the witness and takes back what is not justified.
@@ -347,7 +374,8 @@ impl Prover<'_> {
         for (k, node) in self.order.iter().enumerate() {
             place[*node as usize] = k as u32;
         }
-        for (id, uses) in self.uses.iter().enumerate() {
+        self.before.clear();
+        for (id, uses) in self.uses.iter().enumerate().filter(|(id, _)| !self.improper[*id]) {
             for (k, need) in uses.needs.iter().enumerate() {
                 for (chain, line) in &uses.raises[need.epoch] {
                     let at = place[need.node as usize];
@@ -438,66 +466,74 @@ impl Prover<'_> {
         }
     }
 
+    /// What leaves the value of event or semaphore `id` open: uses that are not in order with what
+    /// takes it down, and values beyond its range.
+    fn disorder(&self, clocks: &Clocks, id: usize) -> Vec<(Vec<Node>, String)> {
+        let (graph, uses, name) = (&self.graph, &self.uses[id], self.name(id as Id));
+        let mut found: Vec<(Vec<Node>, String)> = Vec::new();
+        // what comes after the reset that begins its epoch, before the one that ends it
+        let mut between = |node: Node, epoch: usize, wait: bool, own_reset: bool| {
+            if let Some(first) = epoch.checked_sub(1).map(|e| uses.resets[e]) {
+                let known = if wait {
+                    // not by what the wait itself tells
+                    let mut preds = graph.preds[node as usize].iter();
+                    preds.any(|p| clocks.reaches(graph, first, *p))
+                } else {
+                    clocks.reaches(graph, first, node)
+                };
+                if !known {
+                    let text = format!(
+                        "nothing orders this use of {name} behind the one that takes it down"
+                    );
+                    found.push((vec![node, first], text));
+                }
+            }
+            if let Some(&last) = uses.resets.get(epoch).filter(|_| !own_reset)
+                && !clocks.reaches(graph, node, last)
+            {
+                let text =
+                    format!("nothing orders this use of {name} before the one that takes it down");
+                found.push((vec![node, last], text));
+            }
+        };
+        for need in &uses.needs {
+            between(need.node, need.epoch, true, need.consumes);
+        }
+        for (epoch, lines) in uses.raises.iter().enumerate() {
+            for (node, _) in lines.values().flatten() {
+                between(*node, epoch, false, false);
+            }
+        }
+        for pair in uses.resets.windows(2) {
+            if !clocks.reaches(graph, pair[0], pair[1]) {
+                let text = format!("two instructions take {name} down and nothing orders them");
+                found.push((vec![pair[1], pair[0]], text));
+            }
+        }
+        if let SyncId::Semaphore(_) = name {
+            let limit = u64::from(self.sk.semaphore_max);
+            for (epoch, lines) in uses.raises.iter().enumerate() {
+                let sum: u64 = lines.values().filter_map(|l| l.last()).map(|x| x.1).sum();
+                let last = lines.values().filter_map(|l| l.last()).map(|x| x.0).max();
+                let most = uses.base[epoch] + sum;
+                if let (true, Some(last)) = (most > limit, last.or(uses.resets.last().copied())) {
+                    found.push((vec![last], format!("{name} can be {most}, above {limit}")));
+                }
+            }
+        }
+        found
+    }
+
     fn confluence(&mut self, clocks: &Clocks) {
         let mut found: Vec<(Premise, Vec<Node>, String)> = Vec::new();
-        let graph = &self.graph;
         for (i, uses) in self.uses.iter().enumerate() {
             let id = self.name(i as Id);
             let premise = match id {
                 SyncId::Event(_) => Premise::EventsConsumedOnce,
                 SyncId::Semaphore(_) => Premise::CountersMonotone,
             };
-            // what comes after the reset that begins its epoch, before the one that ends it
-            let mut between = |node: Node, epoch: usize, wait: bool, own_reset: bool| {
-                if let Some(first) = epoch.checked_sub(1).map(|e| uses.resets[e]) {
-                    let known = if wait {
-                        // not by what the wait itself tells
-                        graph.preds[node as usize].iter().any(|p| clocks.reaches(graph, first, *p))
-                    } else {
-                        clocks.reaches(graph, first, node)
-                    };
-                    if !known {
-                        let text = format!(
-                            "nothing orders this use of {id} behind the one that takes it down"
-                        );
-                        found.push((premise, vec![node, first], text));
-                    }
-                }
-                if let Some(&last) = uses.resets.get(epoch).filter(|_| !own_reset)
-                    && !clocks.reaches(graph, node, last)
-                {
-                    let text = format!(
-                        "nothing orders this use of {id} before the one that takes it down"
-                    );
-                    found.push((premise, vec![node, last], text));
-                }
-            };
-            for need in &uses.needs {
-                between(need.node, need.epoch, true, need.consumes);
-            }
-            for (epoch, lines) in uses.raises.iter().enumerate() {
-                for (node, _) in lines.values().flatten() {
-                    between(*node, epoch, false, false);
-                }
-            }
-            for pair in uses.resets.windows(2) {
-                if !clocks.reaches(graph, pair[0], pair[1]) {
-                    let text = format!("two instructions take {id} down and nothing orders them");
-                    found.push((premise, vec![pair[1], pair[0]], text));
-                }
-            }
-            for (epoch, lines) in uses.raises.iter().enumerate() {
-                let sum: u64 = lines.values().filter_map(|l| l.last()).map(|x| x.1).sum();
-                let limit = match id {
-                    SyncId::Event(_) => 1,
-                    SyncId::Semaphore(_) => u64::from(self.sk.semaphore_max),
-                };
-                let last = lines.values().filter_map(|l| l.last()).map(|x| x.0).max();
-                if let (true, Some(last)) = (uses.base[epoch] + sum > limit, last) {
-                    let text = format!("{id} can be {}, above {limit}", uses.base[epoch] + sum);
-                    found.push((premise, vec![last], text));
-                }
-            }
+            let open = self.disorder(clocks, i);
+            found.extend(open.into_iter().map(|(nodes, text)| (premise, nodes, text)));
             for need in &uses.needs {
                 let most = self.most(clocks, uses, need, None);
                 if most < need.value {
@@ -515,7 +551,6 @@ impl Prover<'_> {
             }
         }
         for (premise, nodes, text) in found {
-            let nodes: Vec<Node> = nodes;
             self.fail(premise, &nodes, text);
         }
     }

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::isa::{Generation, RawEvents};
 
 /// How a semaphore is compared. All compares are unsigned (OPEN: sync choice 2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Compare {
     /// `==`
     Eq,
@@ -63,7 +63,7 @@ impl Compare {
 }
 
 /// Where the number of a wait or an update comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Operand {
     /// The value itself.
     Immediate(u32),
@@ -98,7 +98,7 @@ impl fmt::Display for Operand {
 }
 
 /// What an event wait does to the event in the same atomic step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum EventAction {
     /// Leaves it.
     Keep,
@@ -151,7 +151,7 @@ pub enum When {
 }
 
 /// What an update does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum UpdateKind {
     /// Sets an event.
     Set,

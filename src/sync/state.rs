@@ -49,7 +49,7 @@ impl Oddity {
 }
 
 /// All events and semaphores. Zero at reset (OPEN: sync choice 19).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SyncState {
     events: Vec<bool>,
     semaphores: Vec<u32>,

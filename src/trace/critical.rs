@@ -4,8 +4,6 @@
 
 use std::collections::VecDeque;
 
-use smallvec::{SmallVec, smallvec};
-
 use super::record::{InstRecord, Record, TransferRecord};
 use super::updates::Updates;
 
@@ -13,7 +11,7 @@ use super::updates::Updates;
 const REMEMBERED: usize = 512;
 
 /// Ticks by stream, and at the end the ticks between an update and its effect.
-type Path = SmallVec<[u64; 16]>;
+type Path = Vec<u64>;
 
 #[derive(Clone, Debug)]
 struct Node {
@@ -24,13 +22,31 @@ struct Node {
     path: Path,
 }
 
-/// Finds the critical path.
+/// The latest executions of one stream.
+#[derive(Clone, Debug, Default)]
+struct Recent {
+    ring: VecDeque<Node>,
+    // none in the ring has a higher index
+    newest: u64,
+}
+
+/// Finds the critical path. Paths that are forgotten lend their buffers to new ones, so that a
+/// long run allocates nothing.
 #[derive(Clone, Debug, Default)]
 pub struct CriticalPath {
     width: usize,
-    recent: Vec<VecDeque<Node>>,
+    recent: Vec<Recent>,
     updates: Updates<Option<(u64, u64, Path)>>,
     longest: (u64, Path),
+    spare: Vec<Path>,
+}
+
+/// A copy of `path` in a buffer that is spare.
+fn copy(spare: &mut Vec<Path>, path: &[u64]) -> Path {
+    let mut to = spare.pop().unwrap_or_default();
+    to.clear();
+    to.extend_from_slice(path);
+    to
 }
 
 impl CriticalPath {
@@ -38,9 +54,10 @@ impl CriticalPath {
     pub fn new(streams: usize) -> Self {
         CriticalPath {
             width: streams + 1,
-            recent: vec![VecDeque::new(); streams],
+            recent: vec![Recent::default(); streams],
             updates: Updates::default(),
-            longest: (0, smallvec![0; streams + 1]),
+            longest: (0, vec![0; streams + 1]),
+            spare: Vec::new(),
         }
     }
 
@@ -50,28 +67,16 @@ impl CriticalPath {
             Record::Inst(i) => self.instruction(i),
             Record::Transfer(t) => self.transfer(t),
             Record::Sync(s) => {
-                let by = self.node(s.by).map(|n| (n.start, n.end, n.path.clone()));
-                self.updates.add(s, by);
+                let by = match node(&self.recent, s.by) {
+                    Some(n) => Some((n.start, n.end, copy(&mut self.spare, &n.path))),
+                    None => None,
+                };
+                if let Some(Some((_, _, path))) = self.updates.add(s, by) {
+                    self.spare.push(path);
+                }
             }
             _ => {}
         }
-    }
-
-    fn node(&self, (stream, index): (u16, u64)) -> Option<&Node> {
-        let ring = self.recent.get(usize::from(stream))?;
-        ring.iter().rev().find(|n| n.index == index)
-    }
-
-    /// The path to `at` in stream `s`, coming from `stream`'s work between `start` and `end`.
-    fn extend(&self, from: (usize, u64, u64, &Path), s: usize, handed: u64, at: u64) -> Path {
-        let (stream, start, end, path) = from;
-        let mut path = path.clone();
-        let handed = handed.clamp(start, at.max(start));
-        let work = handed.min(end.max(start)) - start;
-        path[stream] += work;
-        path[self.width - 1] += handed - start - work;
-        path[s] += at.saturating_sub(handed);
-        path
     }
 
     fn instruction(&mut self, i: &InstRecord) {
@@ -81,25 +86,30 @@ impl CriticalPath {
         }
         // what it was held by after its issue came later than the end of its wait
         let released = i.waited.filter(|_| i.granted > i.head && i.start == i.issue);
+        let spare = &mut self.spare;
         let mut path = None;
         if let Some((id, Some(by))) = released
             && let Some((tick, Some((start, end, p)))) = self.updates.find(id, by, i.granted)
         {
-            path = Some(self.extend((usize::from(by.0), *start, *end, p), s, tick, i.start));
+            let mut p = copy(spare, p);
+            extend(&mut p, (usize::from(by.0), *start, *end), s, tick, i.start);
+            path = Some(p);
         }
         let path = path.unwrap_or_else(|| self.after_predecessor(s, i.start));
         self.push(s, Node { index: i.index, start: i.start, end: i.end, path });
     }
 
-    fn after_predecessor(&self, s: usize, at: u64) -> Path {
-        match self.recent[s].back() {
+    fn after_predecessor(&mut self, s: usize, at: u64) -> Path {
+        match self.recent[s].ring.back() {
             Some(n) if n.start <= at => {
-                let mut path = n.path.clone();
+                let mut path = copy(&mut self.spare, &n.path);
                 path[s] += at - n.start;
                 path
             }
             _ => {
-                let mut path: Path = smallvec![0; self.width];
+                let mut path = self.spare.pop().unwrap_or_default();
+                path.clear();
+                path.resize(self.width, 0);
                 path[s] = at;
                 path
             }
@@ -111,11 +121,13 @@ impl CriticalPath {
         if s >= self.recent.len() {
             return;
         }
-        let previous = self.recent[s].back().map_or(0, |n| n.end);
-        let path = match self.node(t.trigger) {
+        let previous = self.recent[s].ring.back().map_or(0, |n| n.end);
+        let path = match node(&self.recent, t.trigger) {
             Some(n) if previous <= t.queued => {
-                let from = (usize::from(t.trigger.0), n.start, n.end, &n.path);
-                self.extend(from, s, t.queued, t.start)
+                let mut path = copy(&mut self.spare, &n.path);
+                let from = (usize::from(t.trigger.0), n.start, n.end);
+                extend(&mut path, from, s, t.queued, t.start);
+                path
             }
             _ => self.after_predecessor(s, t.start),
         };
@@ -124,20 +136,44 @@ impl CriticalPath {
 
     fn push(&mut self, s: usize, node: Node) {
         if node.end >= self.longest.0 {
-            let mut path = node.path.clone();
-            path[s] += node.end.saturating_sub(node.start);
-            self.longest = (node.end, path);
+            self.longest.0 = node.end;
+            self.longest.1.clone_from(&node.path);
+            self.longest.1[s] += node.end.saturating_sub(node.start);
         }
-        let ring = &mut self.recent[s];
-        if ring.len() == REMEMBERED {
-            ring.pop_front();
+        let recent = &mut self.recent[s];
+        recent.newest = recent.newest.max(node.index);
+        if recent.ring.len() == REMEMBERED
+            && let Some(forgotten) = recent.ring.pop_front()
+        {
+            self.spare.push(forgotten.path);
         }
-        ring.push_back(node);
+        recent.ring.push_back(node);
     }
 
     /// Ticks of the path that ends last: per stream, and between updates and their effects.
     pub fn finish(mut self) -> (Vec<u64>, u64) {
         let sync = self.longest.1.pop().unwrap_or(0);
-        (self.longest.1.into_vec(), sync)
+        (self.longest.1, sync)
     }
+}
+
+fn node(recent: &[Recent], (stream, index): (u16, u64)) -> Option<&Node> {
+    let recent = recent.get(usize::from(stream))?;
+    if index > recent.newest {
+        return None;
+    }
+    recent.ring.iter().rev().find(|n| n.index == index)
+}
+
+/// Leads `path` on to `at` in stream `s`, coming from a work (stream, start, end) whose update
+/// was visible at `handed`.
+fn extend(path: &mut Path, from: (usize, u64, u64), s: usize, handed: u64, at: u64) {
+    let (stream, start, end) = from;
+    let handed = handed.clamp(start, at.max(start));
+    let work = handed.min(end.max(start)) - start;
+    path[stream] += work;
+    if let Some(between) = path.last_mut() {
+        *between += handed - start - work;
+    }
+    path[s] += at.saturating_sub(handed);
 }

@@ -106,6 +106,9 @@ pub struct WordSummary {
     pub stall_ticks: u64,
     /// Of these, ticks of waiting for a memory port or bank.
     pub port_ticks: u64,
+    /// Opcode byte; 0 for DMA blocks.
+    #[serde(skip)]
+    pub opcode: u8,
 }
 
 /// Instructions in [`Summary::top`].
@@ -273,6 +276,9 @@ impl SummaryBuilder {
 
     fn instruction(&mut self, i: &InstRecord) {
         self.count(i.stream, i.pc, i.data_path, i.start, i.end);
+        if let Some(word) = self.words.get_mut(&(i.stream, i.pc)) {
+            word.opcode = i.opcode;
+        }
         self.bytes(i.stream, i.bytes, i.by_memory, i.flops);
         let [sbuf, psum, _] = i.by_memory;
         if psum[0] > 0 && sbuf[1] > 0 {
@@ -353,8 +359,15 @@ impl SummaryBuilder {
         let mut words: Vec<((u16, u32), WordSummary)> = self.words.into_iter().collect();
         words.retain(|(_, w)| w.count > 0);
         words.sort_by_key(|(at, w)| (std::cmp::Reverse(w.busy_ticks), *at));
-        for ((stream, pc), w) in &mut words {
-            (w.name, w.text, w.source) = names(*stream, *pc);
+        // to disassemble a word takes longer than to execute it: only those shown are
+        let mut mnemonics: FxHashMap<(u16, u8), String> = FxHashMap::default();
+        for (n, ((stream, pc), w)) in words.iter_mut().enumerate() {
+            if n < TOP || w.opcode == 0 {
+                (w.name, w.text, w.source) = names(*stream, *pc);
+            } else {
+                let mnemonic = mnemonics.entry((*stream, w.opcode));
+                w.name.clone_from(mnemonic.or_insert_with(|| names(*stream, *pc).0));
+            }
             w.stream.clone_from(&self.streams[usize::from(*stream)].name);
             w.pc = *pc;
         }
@@ -490,7 +503,8 @@ pub struct Summary {
     /// Figures under the names of the vendor's profiler.
     #[serde(flatten)]
     pub profile: BTreeMap<String, serde_json::Value>,
-    /// All words that were executed.
+    /// All words that were executed, the most costly first; beyond [`Summary::top`] without
+    /// disassembly and source line.
     #[serde(skip)]
     pub words: Vec<WordSummary>,
     /// Facts of machine and program.

@@ -29,13 +29,12 @@ impl<T> Default for Updates<T> {
 }
 
 impl<T> Updates<T> {
-    /// Remembers an update.
-    pub fn add(&mut self, s: &SyncRecord, attached: T) {
+    /// Remembers an update; hands back what was attached to the one it forgets.
+    pub fn add(&mut self, s: &SyncRecord, attached: T) -> Option<T> {
         let ring = self.rings.entry(s.id).or_default();
-        if ring.len() == REMEMBERED {
-            ring.pop_front();
-        }
+        let forgotten = if ring.len() == REMEMBERED { ring.pop_front() } else { None };
         ring.push_back((s.by, s.tick, attached));
+        forgotten.map(|(_, _, attached)| attached)
     }
 
     /// The tick of the last update of `id` by `by` that was visible at `at`, and what is attached.

@@ -24,7 +24,7 @@ const PARTS: usize = 9;
 const WHOLE: usize = 8;
 
 /// Bytes of one granule in one group of partitions.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, serde::Serialize, serde::Deserialize)]
 struct Granule {
     there: bool,
     partitions: u8,
@@ -33,6 +33,7 @@ struct Granule {
 }
 
 /// Occupancy over time: ticks x weight by bucket.
+#[derive(serde::Serialize, serde::Deserialize)]
 struct Timeline {
     width: u64,
     // of buckets that an interval covers in part
@@ -94,6 +95,7 @@ impl Timeline {
 }
 
 /// One memory.
+#[derive(serde::Serialize, serde::Deserialize)]
 struct Memory {
     granules: Vec<Granule>,
     per_group: usize,
@@ -195,6 +197,7 @@ impl Memory {
 }
 
 /// Follows the accesses of a run.
+#[derive(serde::Serialize, serde::Deserialize)]
 pub struct Usage {
     sbuf: Memory,
     psum: Memory,

@@ -80,8 +80,9 @@ pub fn find(summary: &Summary, names: Names<'_>) -> Vec<Warning> {
                 .filter(|w| w.stream == s.name)
                 .max_by_key(|w| (w.port_ticks, std::cmp::Reverse(w.pc)));
             let at = worst.map_or(String::new(), |w| {
-                let at = w.source.as_ref().map_or(String::new(), |s| format!(" ({s})"));
-                format!(", most before {} pc {}{at}", w.name, w.pc)
+                let (name, _, source) = names(number as u16, w.pc);
+                let at = source.map_or(String::new(), |s| format!(" ({s})"));
+                format!(", most before {name} pc {}{at}", w.pc)
             });
             warn(
                 "bank_conflict",

@@ -36,13 +36,14 @@ pub const OPS: &[Op] = &[
 ];
 
 /// State that survives between instructions.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct ActState {
     /// Running FP32 value of each channel; empty until first used, then one for each channel.
     accumulator: Vec<f32>,
     /// Number of the table set that ACTIVATION_TABLE_LOAD made resident.
     resident: Option<u32>,
     /// Table sets that the program brought along.
+    #[serde(skip)]
     sets: Arc<BTreeMap<u32, TableSet>>,
 }
 
@@ -51,6 +52,11 @@ impl ActState {
     /// one of them resident.
     pub fn install_table_sets(&mut self, sets: Arc<BTreeMap<u32, TableSet>>) {
         self.sets = sets;
+    }
+
+    /// The table sets that were installed.
+    pub fn table_sets(&self) -> Arc<BTreeMap<u32, TableSet>> {
+        Arc::clone(&self.sets)
     }
 
     /// Running values; makes room for `channels` of them.

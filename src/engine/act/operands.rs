@@ -214,5 +214,5 @@ pub(super) fn element(env: &Env<'_>, code: u8, allow_fp32r: bool) -> Result<Dtyp
             format!("{} is not a type of this operand", dtype.name()),
         ));
     }
-    Ok(crate::numeric::Fp8Config::default().resolve(env.generation(), dtype))
+    Ok(env.config.numerics.fp8.resolve(env.generation(), dtype))
 }

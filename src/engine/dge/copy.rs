@@ -7,10 +7,11 @@ use smallvec::{SmallVec, smallvec};
 
 use super::compute::{ComputeOp, combine, compute_op};
 use super::operand::{Bound, Pattern, bound, device_address, dims, element_size, two_i32, two_u16};
-use crate::engine::{DmaRequest, Env, Lane, Outcome, Prepared, Transfer, Work};
+use crate::engine::{DmaRequest, EngineState, Env, Lane, Outcome, Prepared, Transfer, Work};
 use crate::error::{Error, ErrorClass, Result};
 use crate::isa::{Field, b, e, f};
 use crate::machine::address::DeviceMap;
+use crate::machine::config::Numerics;
 use crate::machine::dma::{self, Side};
 use crate::memory::{Access, AccessKind, Space};
 use crate::numeric::Dtype;
@@ -22,6 +23,8 @@ pub struct Change {
     pub dtypes: Option<(Dtype, Dtype)>,
     /// Arithmetic with the destination.
     pub op: Option<ComputeOp>,
+    /// How conversions round and treat FP8.
+    pub numerics: Numerics,
 }
 
 impl Change {
@@ -37,11 +40,15 @@ impl Change {
         op: Option<ComputeOp>,
     ) -> Result<Change> {
         let (from, to) = (env.inst.get(in_dtype) as u8, env.inst.get(out_dtype) as u8);
+        let numerics = env.config.numerics;
         if op.is_none() && from == to {
-            return Ok(Change { dtypes: None, op });
+            return Ok(Change { dtypes: None, op, numerics });
         }
-        let dtype = |code| Dtype::from_code(env.generation(), code);
-        Ok(Change { dtypes: Some((dtype(from)?, dtype(to)?)), op })
+        let dtype = |code| -> Result<Dtype> {
+            let dtype = Dtype::from_code(env.generation(), code)?;
+            Ok(numerics.fp8.resolve(env.generation(), dtype))
+        };
+        Ok(Change { dtypes: Some((dtype(from)?, dtype(to)?)), op, numerics })
     }
 
     /// Bytes of the destination that `bytes` of the source make.
@@ -69,10 +76,12 @@ impl Change {
     ///
     /// # Errors
     /// Those of the conversions.
-    pub fn apply(&self, input: &[u8], row: &mut [u8]) -> Result<()> {
+    pub fn apply(&self, input: &[u8], row: &mut [u8], state: &mut EngineState) -> Result<()> {
         match (self.dtypes, self.op) {
             (Some((from, to)), Some(op)) => combine(op, from, to, input, row),
-            (Some((from, to)), None) => dma::convert_elements(from, to, input, row),
+            (Some((from, to)), None) => self.numerics.rounded(state, |rounding| {
+                dma::convert_elements(from, to, input, row, rounding, &self.numerics.fp8)
+            }),
             (None, _) => {
                 row.copy_from_slice(input);
                 Ok(())
@@ -121,7 +130,7 @@ pub fn transfer(env: &Env<'_>, src: Leg, dst: Leg, change: Change) -> Result<Tra
     let (from, to) = (side(&src.pattern)?, side(&dst.pattern)?);
     match (change.dtypes, change.op) {
         (None, _) => dma::copy(from, to),
-        (Some((a, b)), None) => dma::convert(from, to, a, b),
+        (Some((a, b)), None) => dma::convert(from, to, a, b, change.numerics),
         (Some((a, _)), Some(_)) => {
             // runs must hold whole elements
             change.output_bytes(from.element)?;
@@ -151,7 +160,7 @@ fn accumulate(src: Side, dst: Side, change: Change) -> Transfer {
         let mut parts = buffer.chunks_exact(buffer.len() / runs.max(1) as usize);
         dst.for_each(dst_skip, |p, b| {
             let part = parts.next().unwrap_or(&[]);
-            change.apply(part, lane.mem.row_mut(dst.space, p, b, dst_run)?)
+            change.apply(part, lane.mem.row_mut(dst.space, p, b, dst_run)?, lane.state)
         })?;
         lane.scratch.bytes[0] = buffer;
         Outcome::none()
@@ -225,13 +234,13 @@ pub fn element(
     let source = (src.space, src.partition, src.byte, from_len);
     let target = (dst.space, dst.partition, dst.byte, to_len);
     if let Some(([input], row)) = lane.mem.rows_and_mut([source], target)? {
-        return change.apply(input, row);
+        return change.apply(input, row, lane.state);
     }
     let mut input = take(&mut lane.scratch.bytes[0]);
     input.clear();
     input.extend_from_slice(lane.mem.row(src.space, src.partition, src.byte, from_len)?);
     let row = lane.mem.row_mut(dst.space, dst.partition, dst.byte, to_len)?;
-    change.apply(&input, row)?;
+    change.apply(&input, row, lane.state)?;
     lane.scratch.bytes[0] = input;
     Ok(())
 }
@@ -337,7 +346,8 @@ pub fn dma_memcpy2(env: &Env<'_>) -> Result<Prepared> {
             semaphores.push((env.inst.get(index) as u16, 1));
         }
     }
-    let transfer = transfer(env, src, dst, Change { dtypes: None, op: None })?;
+    let transfer =
+        transfer(env, src, dst, Change { dtypes: None, op: None, numerics: env.config.numerics })?;
     Ok(Prepared::Dma(DmaRequest { transfers: vec![transfer], semaphores }))
 }
 

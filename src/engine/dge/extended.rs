@@ -31,7 +31,11 @@ pub fn extended_inst(env: &Env<'_>) -> Result<Prepared> {
         o::RAND_GET_STATE => extended_rand_get_state(env, channels(env)),
         o::SBUF_TO_SBUF => {
             use f::extended_sb2sb as l;
-            peer_copy(env, channels(env), [l::SRC, l::DST, l::IN_DTYPE, l::LNC_SIZE_FMT])
+            peer_copy(
+                env,
+                channels(env),
+                [l::SRC, l::DST, l::IN_DTYPE, l::OUT_DTYPE, l::LNC_SIZE_FMT],
+            )
         }
         o::CPTC_DECODE => Err(Error::missing_spec(
             "CPTC decode: the bit-plane packing, the scale arithmetic and the output types",
@@ -76,18 +80,18 @@ fn extended_copy(env: &Env<'_>) -> Result<Prepared> {
 pub fn sb2sb_collective(env: &Env<'_>) -> Result<Prepared> {
     use f::s3d3_collective as l;
     let channels = env.inst.get(l::NUM_ACTIVE_CHANNELS) as u32;
-    if env.inst.get(l::IN_DTYPE) != env.inst.get(l::OUT_DTYPE) {
-        return Err(Error::illegal("sb2sb_dtype", "input and output dtype differ"));
-    }
-    peer_copy(env, channels, [l::SRC, l::DST, l::IN_DTYPE, l::LNC_SIZE_FMT])
+    peer_copy(env, channels, [l::SRC, l::DST, l::IN_DTYPE, l::OUT_DTYPE, l::LNC_SIZE_FMT])
 }
 
 fn peer_copy(
     env: &Env<'_>,
     channels: u32,
-    [src, dst, in_dtype, format]: [Field; 4],
+    [src, dst, in_dtype, out_dtype, format]: [Field; 5],
 ) -> Result<Prepared> {
     use e::lnc_size_fmt as o;
+    if env.inst.get(in_dtype) != env.inst.get(out_dtype) {
+        return Err(Error::illegal("sb2sb_dtype", "input and output dtype differ"));
+    }
     match env.inst.get(format) as u8 {
         o::LNC1 => {}
         o::LNC2 => return Err(no_peer()),
@@ -96,8 +100,8 @@ fn peer_copy(
         }
     }
     let in_dtype = dtype(env, in_dtype)?;
-    let src = Operand::new(env, src, in_dtype, channels)?;
-    let dst = Operand::new(env, dst, in_dtype, channels)?;
+    let src = Operand::in_sbuf(env, src, in_dtype, channels)?;
+    let dst = Operand::in_sbuf(env, dst, in_dtype, channels)?;
     if src.space != Space::Sbuf || dst.space != Space::Sbuf {
         return Err(Error::illegal("sb2sb_sbuf", "peer copies go from SBUF to SBUF"));
     }

@@ -33,5 +33,5 @@ pub const OPS: &[Op] = &[
 ];
 
 /// State that survives between instructions: none, transfers do not depend on earlier ones.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct DgeState {}

@@ -47,7 +47,7 @@ pub const OPS: &[Op] = &[
 ];
 
 /// State that survives between instructions.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct IndirectState {
     /// Search values of each channel.
     pub search: SearchState,

@@ -4,13 +4,14 @@
 use std::mem::take;
 
 use super::common::{address, cost, dtype, holdable, require};
+use crate::engine::operand::sbuf_place;
 use crate::engine::{CostRow, Env, Operand, Outcome, Prepared, Work};
 use crate::error::{Error, Result};
 use crate::isa::{Pattern, f};
 use crate::memory::{Location, Space};
 use crate::numeric::mx::{BLOCK, BLOCK_ELEMENTS, BLOCK_PARTITIONS, DequantFormat};
 use crate::numeric::mx::{quantize_block, scale_partition};
-use crate::numeric::{Dtype, Fp8Config, Walk, load_f32};
+use crate::numeric::{Dtype, Walk, load_f32};
 
 /// QUANTIZE_MX 0xE3: blocks of 8 partitions by 4 consecutive elements become FP8 codes, four to a
 /// word, and one scale byte each.
@@ -33,7 +34,7 @@ pub fn quantize_mx(env: &Env<'_>) -> Result<Prepared> {
     require(channels > 0 && channels.is_multiple_of(32), "quantize_mx_channels", || {
         format!("{channels} channels are no multiple of 32")
     })?;
-    let src = Operand::new(env, l::SRC, Dtype::Uint32, channels)?;
+    let src = Operand::in_sbuf(env, l::SRC, Dtype::Uint32, channels)?;
     holdable(2 * src.len(), channels)?;
     let (data, scale, num, step, offset) = match env.inst.pattern(l::DST)? {
         Pattern::MxTensor { data, scale, num, step, scale_partition } => {
@@ -47,11 +48,10 @@ pub fn quantize_mx(env: &Env<'_>) -> Result<Prepared> {
     require(2 * src.len() == BLOCK_ELEMENTS * words, "quantize_mx_count", || {
         format!("{} words of two elements into {words} words of four", src.len())
     })?;
-    let g = env.geometry();
-    let at = g.decode(address(env, data)?)?;
+    let at = sbuf_place(env, address(env, data)?)?;
     let walk = Walk::new(at.byte as usize, &[(i32::from(step), u32::from(num))], 4);
     let dst = Operand::at(env, at, walk, Dtype::Uint32, channels, data.reg().is_some())?;
-    let at = g.decode(address(env, scale)?)?;
+    let at = sbuf_place(env, address(env, scale)?)?;
     let at = Location { partition: at.partition + u32::from(offset), ..at };
     let groups = channels as usize / BLOCK_PARTITIONS;
     let span = scale_partition(groups - 1) as u32 + 1;
@@ -74,6 +74,7 @@ pub fn quantize_mx(env: &Env<'_>) -> Result<Prepared> {
         crate::memory::Access::write(region)
     });
     let accesses: Vec<_> = [src.read(), dst.write()].into_iter().chain(scale_rows).collect();
+    let fp8 = env.config.numerics.fp8;
     let work = Work::new(accesses, cost, move |lane| {
         let (mut bits, mut values) =
             (take(&mut lane.scratch.bits[0]), take(&mut lane.scratch.f32[0]));
@@ -91,7 +92,6 @@ pub fn quantize_mx(env: &Env<'_>) -> Result<Prepared> {
             all.extend_from_slice(&values);
         }
         let width = words * BLOCK_ELEMENTS;
-        let config = Fp8Config::default();
         let (mut block, mut codes) = ([0f32; BLOCK], [0u8; BLOCK]);
         for g in 0..groups {
             let rows = &all[g * BLOCK_PARTITIONS * width..][..BLOCK_PARTITIONS * width];
@@ -103,7 +103,7 @@ pub fn quantize_mx(env: &Env<'_>) -> Result<Prepared> {
                     let from = &rows[r * width + w * BLOCK_ELEMENTS..][..BLOCK_ELEMENTS];
                     part.copy_from_slice(from);
                 }
-                factors.push(u64::from(quantize_block(&block, to, &config, &mut codes)?));
+                factors.push(u64::from(quantize_block(&block, to, &fp8, &mut codes)?));
                 for (r, code) in codes.as_chunks::<BLOCK_ELEMENTS>().0.iter().enumerate() {
                     out[r * words + w] = u64::from(u32::from_le_bytes(*code));
                 }
@@ -137,8 +137,8 @@ pub fn tensor_dequantize(env: &Env<'_>) -> Result<Prepared> {
         8 => true,
         other => return Err(Error::illegal("dequant_group_size", format!("group size {other}"))),
     };
-    let src = Operand::new(env, l::SRC, Dtype::Uint32, channels)?;
-    let dst = Operand::new(env, l::DST, Dtype::Uint32, channels)?;
+    let src = Operand::in_sbuf(env, l::SRC, Dtype::Uint32, channels)?;
+    let dst = Operand::in_sbuf(env, l::DST, Dtype::Uint32, channels)?;
     let (unit, out) = format.unit(group)?;
     require(
         src.len() % unit == 0 && src.len() / unit * out == dst.len(),

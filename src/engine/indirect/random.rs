@@ -256,7 +256,7 @@ fn set_state(env: &Env<'_>, channels: u32, form: [Field; 5]) -> Result<Prepared>
             )),
         };
     }
-    let src = Operand::new(env, src, dtype(env, in_dtype)?, channels)?;
+    let src = Operand::in_sbuf(env, src, dtype(env, in_dtype)?, channels)?;
     check_words(&target, &src)?;
     require(src.space == Space::Sbuf, "rand_state_source", || {
         format!("state words come from SBUF, not {}", src.space)

@@ -36,7 +36,7 @@ impl StateKind {
 }
 
 /// Generators of one engine, made when first used.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct RandomState {
     xorwow: Vec<Xorwow>,
     quads: Vec<XorwowQuad>,

@@ -23,7 +23,7 @@ pub const NOT_FOUND: u32 = u32::MAX;
 /// Most elements of a search source. (wiki: firmware/kernels/search-cluster)
 const MAX_SOURCE: usize = 16384;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, serde::Serialize, serde::Deserialize)]
 struct Channel {
     values: [f32; VALUES],
     /// Bit n: value n was matched.
@@ -38,7 +38,7 @@ impl Default for Channel {
 }
 
 /// Search state of every channel. Channel c of an instruction uses entry c.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct SearchState {
     channels: Vec<Channel>,
 }

@@ -199,7 +199,7 @@ pub fn sparsity_compress_tag(env: &Env<'_>) -> Result<Prepared> {
     };
     require(legal, "sparsity_compress_tag_dtypes", || format!("{tag} tags, packed: {packed}"))?;
     let data_dst = Operand::new(env, l::DATA_DST, dtype(env, l::OUT_DATA_DTYPE)?, channels)?;
-    let tag_dst = Operand::new(env, l::TAG_DST, tag, channels)?;
+    let tag_dst = Operand::in_sbuf(env, l::TAG_DST, tag, channels)?;
     let kept = KEPT * source.groups();
     let tags = if packed { kept / KEPT } else { kept };
     require(data_dst.len() == kept && tag_dst.len() == tags, "reduce_dst_count", || {

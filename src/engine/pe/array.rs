@@ -14,7 +14,7 @@ pub(super) const BLOCK: usize = 8;
 const GROUP: usize = 32;
 
 /// What a 32x32 part of the array holds.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Contents {
     /// Element type of the last load.
     pub dtype: Dtype,
@@ -25,7 +25,7 @@ pub(super) struct Contents {
 }
 
 /// How far the significant bits of a set of FP32 values reach.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Span {
     /// All mantissa bits of all values together.
     mantissas: u32,
@@ -75,7 +75,7 @@ impl Span {
 }
 
 /// The cells of the array. Empty until the first load.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Array {
     rows: usize,
     /// Weights of lane 0, 1, ..: `[column / 8][row][column % 8]`.

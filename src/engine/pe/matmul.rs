@@ -10,7 +10,6 @@ use std::ops::Range;
 use super::array::{Array, Contents, same_kind};
 use super::product::{Interleave, Moving, read_moving, sums};
 use super::psum::{Mode, Values, drain};
-use super::simd::Level;
 use super::tile::{Tile, TileFields};
 use super::weights::{input_dtype, lanes, reduced, source};
 use crate::engine::cost::Operands;
@@ -19,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::isa::{Field, Generation, b, e, f};
 use crate::memory::{Access, ByteSet, Location, Region, Space};
 use crate::numeric::convert::store_f32_config;
+use crate::numeric::simd::Level;
 use crate::numeric::{Dtype, Fp8Config, Rounding, Walk};
 
 /// Fields that describe the tile of a matmul.
@@ -178,7 +178,7 @@ pub(super) fn matmul(env: &Env<'_>) -> Result<Prepared> {
     let dtype = input_dtype(env, inst.get(m::IN_DTYPE))?;
     let reduced =
         if inst.has(m::FP32_MODE) { reduced(env, dtype, inst.get(m::FP32_MODE))? } else { false };
-    let (lanes, interleave) = lanes(env, inst.get(m::PERF_OPT), dtype)?;
+    let (lanes, interleave) = lanes(inst.get(m::PERF_OPT), dtype)?;
     if inst.get(m::PERF_MODE) != 0 {
         return Err(Error::missing_spec(
             "operand layout of the MX performance modes",
@@ -228,8 +228,14 @@ pub(super) fn matmul(env: &Env<'_>) -> Result<Prepared> {
     for part in &dst.parts {
         part.cost_dest(env, &mut operands);
     }
-    let cost =
-        CostQuery::new(CostRow::Matmul, n as u64, operands).passes(passes(inst.get(m::FP32_MODE)));
+    let pumped = matches!(
+        inst.get(m::PERF_OPT) as u8,
+        e::perf_opt_mode::DOUBLE_COLUMN | e::perf_opt_mode::DOUBLE_PIXEL
+    );
+    // twice the rate (wiki: generations/cross-gen-opcode-diff 5.4)
+    let columns = if pumped { n.div_ceil(2) } else { n };
+    let cost = CostQuery::new(CostRow::Matmul, columns as u64, operands)
+        .passes(passes(inst.get(m::FP32_MODE)));
     let flops = 2 * u64::from(tile.rows) * u64::from(tile.cols) * (n * lanes) as u64;
     let g = env.geometry();
     let psum = (g.psum_partitions, u64::from(g.psum_active));

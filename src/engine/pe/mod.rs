@@ -3,7 +3,7 @@
 //! [`mod@array`] holds the stationary operand, [`tile`] says which part of the array an instruction
 //! uses, [`product`] multiplies (its fast loops are in [`simd`]), [`psum`] writes or accumulates
 //! the result. One file for each instruction group:
-//! [`weights`], [`matmul`], [`mx`], [`sparse`], [`seed`], [`lut`].
+//! [`weights`], [`matmul`], [`mx`], [`sparse`], [`seed`], [`lut`], [`registers`].
 
 mod array;
 mod lut;
@@ -11,6 +11,7 @@ mod matmul;
 mod mx;
 mod product;
 mod psum;
+mod registers;
 mod seed;
 #[doc(hidden)]
 pub mod simd;
@@ -25,12 +26,7 @@ use crate::isa::op;
 pub const OPS: &[Op] = &[
     Op::new(op::LDWEIGHTS, "LDWEIGHTS", weights::ldweights),
     Op::new(op::MATMUL, "MATMUL", matmul::matmul),
-    Op::missing(
-        op::PE_REG_WRITE,
-        "PE_REG_WRITE",
-        "operand struct and register list",
-        "firmware/kernels/pe-matmul",
-    ),
+    Op::new(op::PE_REG_WRITE, "PE_REG_WRITE", registers::pe_reg_write),
     Op::missing(
         op::WEIGHT_MASK,
         "WEIGHT_MASK",
@@ -52,7 +48,7 @@ pub const OPS: &[Op] = &[
 ];
 
 /// State that survives between instructions.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct PeState {
     /// The stationary operand.
     array: array::Array,
@@ -62,11 +58,18 @@ pub struct PeState {
     tags: sparse::Tags,
     /// Generators that round BF16 results.
     seeds: seed::Seeds,
+    /// Payload of the last PE_REG_WRITE.
+    register_write: Option<Box<serde_big_array::Array<u8, 52>>>,
     /// Table of the 4-bit input converter.
     converter: Option<[u16; 16]>,
 }
 
 impl PeState {
+    /// Payload of the last PE_REG_WRITE.
+    pub fn register_write(&self) -> Option<&[u8; 52]> {
+        self.register_write.as_ref().map(|payload| &payload.0)
+    }
+
     /// The 4-bit converter table that CONV_LUT_LOAD left, by code.
     pub fn converter(&self) -> Option<&[u16; 16]> {
         self.converter.as_ref()

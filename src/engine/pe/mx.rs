@@ -8,7 +8,6 @@
 use super::array::Contents;
 use super::matmul::{Destination, group_mode, output_dtype, write};
 use super::product::{Interleave, Moving, sums};
-use super::simd::Level;
 use super::tile::{Tile, TileFields};
 use crate::engine::cost::Operands;
 use crate::engine::{CostQuery, CostRow, Env, Lane, Operand, Outcome, Prepared, Work};
@@ -16,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::isa::{Addr4, Field, Pattern, f};
 use crate::memory::{Access, Location, Space};
 use crate::numeric::mx::{BLOCK_ELEMENTS, BLOCK_PARTITIONS, dequantize};
+use crate::numeric::simd::Level;
 use crate::numeric::{Dtype, Walk, load_f32};
 
 /// Elements of a word, which are the weights of a cell.

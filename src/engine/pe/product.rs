@@ -3,11 +3,12 @@
 use smallvec::SmallVec;
 
 use super::array::{Array, BLOCK, Contents, Span};
-use super::simd::{Job, Level};
+use super::simd::{Job, multiply, panel};
 use super::tile::Tile;
 use crate::engine::{Lane, Operand};
 use crate::error::{Error, Result};
 use crate::numeric::minifloat::FP32R_MANTISSA_BITS;
+use crate::numeric::simd::Level;
 
 /// How the values of one source row are dealt out to the lanes of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,13 +46,13 @@ impl Moving {
     /// An empty one that reuses the buffer `data`.
     pub fn new(mut data: Vec<f32>, rows: usize, cols: usize, level: Level) -> Moving {
         // Old contents stay: `set_row` writes every value of a row, its padding included.
-        data.resize(rows * cols.next_multiple_of(level.panel()), 0.0);
+        data.resize(rows * cols.next_multiple_of(panel(level)), 0.0);
         Moving { data, cols, rows, span: Span::EMPTY, level }
     }
 
     /// Stores contraction row `k`.
     pub fn set_row(&mut self, k: usize, row: &[f32]) {
-        let panel = self.level.panel();
+        let panel = panel(self.level);
         self.span.add(row);
         for (p, part) in row.chunks(panel).enumerate() {
             let at = (p * self.rows + k) * panel;
@@ -63,13 +64,13 @@ impl Moving {
 
     /// The value of contraction row `k`, column `n`.
     pub fn get(&self, k: usize, n: usize) -> f32 {
-        let panel = self.level.panel();
+        let panel = panel(self.level);
         self.data[(n / panel * self.rows + k) * panel + n % panel]
     }
 
     /// Values between two columns of results.
     pub fn stride(&self) -> usize {
-        self.cols.next_multiple_of(self.level.panel())
+        self.cols.next_multiple_of(panel(self.level))
     }
 }
 
@@ -162,12 +163,15 @@ pub(super) fn sums(
     };
     // Every value is written below.
     out.resize(weights.len() * BLOCK * moving.stride(), 0.0);
-    moving.level.run(Job {
-        rows: moving.rows,
-        weights: &weights,
-        moving: &moving.data,
-        out,
-        exact: contents.span.exact_with(moving.span),
-    });
+    multiply(
+        moving.level,
+        Job {
+            rows: moving.rows,
+            weights: &weights,
+            moving: &moving.data,
+            out,
+            exact: contents.span.exact_with(moving.span),
+        },
+    );
     Ok(())
 }

@@ -23,7 +23,7 @@ const UNIT: u64 = 2;
 const BANK: u64 = 2048;
 
 /// One mark for every two bytes of PSUM. Empty until a group begins.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Pending {
     words_per_partition: usize,
     words: Vec<u64>,

@@ -19,7 +19,7 @@ pub(super) const STATES: usize = 16;
 ///
 /// OPEN: the recurrence of the hardware is not published; the LFSR of the vendor's simulator is
 /// used, and elements take the two states of their bank in turn.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Seeds {
     states: Vec<Lfsr>,
 }

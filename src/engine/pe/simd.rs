@@ -3,10 +3,8 @@
 //! Every version computes, for each output, the same sum: contraction rows ascending, from +0, in
 //! FP32, so all results are bit-identical whatever the host. A fused multiply-add is used only
 //! where the caller knows that all products are exact.
-//!
-//! `TPBEMU_SIMD=off` selects the version without special instructions.
 
-use std::sync::OnceLock;
+use crate::numeric::simd::Level;
 
 /// Columns of a block of weights.
 const BLOCK: usize = super::array::BLOCK;
@@ -25,84 +23,25 @@ pub struct Job<'a> {
     pub exact: bool,
 }
 
-/// A compiled version of the loops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// Portable code.
-    Scalar,
-    /// AVX2 and FMA.
-    Avx2,
-    /// AVX-512.
-    Avx512,
-}
-
-impl Level {
-    /// Best version for this host, unless `TPBEMU_SIMD=off`.
-    pub fn detect() -> Level {
-        static LEVEL: OnceLock<Level> = OnceLock::new();
-        *LEVEL.get_or_init(|| {
-            if std::env::var_os("TPBEMU_SIMD").is_some_and(|v| v == "off") {
-                return Level::Scalar;
-            }
-            [Level::Avx512, Level::Avx2]
-                .into_iter()
-                .find(|l| l.available())
-                .unwrap_or(Level::Scalar)
-        })
-    }
-
-    /// Whether the host can run it.
-    pub fn available(self) -> bool {
-        match self {
-            Level::Scalar => true,
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("fma"),
-            #[cfg(not(target_arch = "x86_64"))]
-            Level::Avx2 | Level::Avx512 => false,
-        }
-    }
-
-    /// Moving columns of one panel.
-    pub fn panel(self) -> usize {
-        match self {
-            Level::Scalar => 8,
-            Level::Avx2 => 16,
-            Level::Avx512 => 32,
-        }
-    }
-
-    /// Does the job. Falls back to portable code where the host cannot run this version.
-    pub fn run(self, job: Job<'_>) {
-        match self {
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx512 if self.available() => {
-                // SAFETY: the function only needs the instruction sets just tested for.
-                unsafe { avx512(job) }
-            }
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx2 if self.available() => {
-                // SAFETY: as above.
-                unsafe { avx2(job) }
-            }
-            Level::Scalar => product::<4, 8, false>(job),
-            Level::Avx2 => product::<4, 16, false>(job),
-            Level::Avx512 => product::<4, 32, false>(job),
-        }
+/// Moving columns of one panel of `level`.
+pub fn panel(level: Level) -> usize {
+    match level {
+        Level::Scalar => 8,
+        Level::V3 => 16,
+        Level::V4 => 32,
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx2,fma")]
-fn avx512(job: Job<'_>) {
-    if job.exact { product::<4, 32, true>(job) } else { product::<4, 32, false>(job) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-fn avx2(job: Job<'_>) {
-    if job.exact { product::<4, 16, true>(job) } else { product::<4, 16, false>(job) }
+/// Does the job as compiled for `level`.
+pub fn multiply(level: Level, job: Job<'_>) {
+    let fused = level != Level::Scalar && job.exact;
+    match (level, fused) {
+        (Level::Scalar, _) => product::<4, 8, false>(job),
+        (Level::V3, false) => level.run(|| product::<4, 16, false>(job)),
+        (Level::V3, true) => level.run(|| product::<4, 16, true>(job)),
+        (Level::V4, false) => level.run(|| product::<4, 32, false>(job)),
+        (Level::V4, true) => level.run(|| product::<4, 32, true>(job)),
+    }
 }
 
 /// All blocks of `COLS` columns times all panels of `PANEL` moving columns.
@@ -182,7 +121,7 @@ mod tests {
             seed
         };
         let mut tried = 0;
-        for level in [Level::Scalar, Level::Avx2, Level::Avx512] {
+        for level in Level::ALL {
             if !level.available() {
                 continue;
             }
@@ -195,15 +134,18 @@ mod tests {
                         // Exact products need short mantissas.
                         if exact { f32::from_bits(x.to_bits() & 0xFFFF_0000) } else { x }
                     };
-                    let n = panels * level.panel();
+                    let n = panels * panel(level);
                     let w: Vec<Vec<f32>> =
                         (0..blocks).map(|_| (0..rows * BLOCK).map(|_| value()).collect()).collect();
                     let x: Vec<f32> = (0..n * rows).map(|_| value()).collect();
                     let blocks: Vec<&[f32]> = w.iter().map(Vec::as_slice).collect();
                     let mut out = vec![0.0; blocks.len() * BLOCK * n];
-                    level.run(Job { rows, weights: &blocks, moving: &x, out: &mut out, exact });
+                    multiply(
+                        level,
+                        Job { rows, weights: &blocks, moving: &x, out: &mut out, exact },
+                    );
                     let got: Vec<u32> = out.iter().map(|v| v.to_bits()).collect();
-                    let want = naive(rows, blocks.len() * BLOCK, n, &w, &x, level.panel());
+                    let want = naive(rows, blocks.len() * BLOCK, n, &w, &x, panel(level));
                     assert!(got == want, "{level:?} exact {exact} {rows} rows");
                 }
             }

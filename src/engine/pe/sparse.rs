@@ -8,7 +8,6 @@
 use super::array::{Array, same_kind};
 use super::matmul::{Destination, group_mode, output_dtype, write};
 use super::product::{Moving, reduce_precision};
-use super::simd::Level;
 use super::tile::{Tile, TileFields};
 use super::weights::{input_dtype, reduced, sbuf_operand, source};
 use crate::engine::cost::Operands;
@@ -16,6 +15,7 @@ use crate::engine::{CostQuery, CostRow, Env, Lane, Operand, Outcome, Prepared, W
 use crate::error::{Error, Result};
 use crate::isa::{Field, f};
 use crate::numeric::Dtype;
+use crate::numeric::simd::Level;
 
 /// Rows of a row group; row positions repeat with this period.
 const GROUP: usize = 32;
@@ -27,7 +27,7 @@ const MAPS: usize = 4;
 const NO_TAG: u8 = 0xFF;
 
 /// Tags of the cells, `[row][column]`; empty until the first load.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Tags {
     cols: usize,
     tags: Vec<u8>,

@@ -10,9 +10,9 @@ use super::tile::{Tile, TileFields};
 use crate::engine::cost::Operands;
 use crate::engine::{CostQuery, CostRow, Env, Lane, Operand, Outcome, Prepared, Work};
 use crate::error::{Error, Result};
-use crate::isa::{Addr4, Field, Generation, Pattern, TensorPattern, b, e, f};
-use crate::memory::{Location, Space};
-use crate::numeric::{Dtype, Fp8Config, Walk, load_f32};
+use crate::isa::{Field, Generation, Pattern, TensorPattern, b, e, f};
+use crate::memory::Space;
+use crate::numeric::{Dtype, load_f32};
 
 /// Fields that describe the tile of a weight load.
 pub(super) const TILE: TileFields = TileFields {
@@ -30,7 +30,7 @@ pub(super) const TILE: TileFields = TileFields {
 /// `is_valid_dtype`, or a type the array does not multiply.
 pub(super) fn input_dtype(env: &Env<'_>, code: u64) -> Result<Dtype> {
     let dtype = Dtype::from_code(env.generation(), code as u8)?;
-    let dtype = Fp8Config::default().resolve(env.generation(), dtype);
+    let dtype = env.config.numerics.fp8.resolve(env.generation(), dtype);
     match dtype {
         Dtype::Bf16 | Dtype::Fp16 | Dtype::Fp32 | Dtype::Fp32r => Ok(dtype),
         Dtype::Fp8E2 | Dtype::Fp8E3 | Dtype::Fp8E4 | Dtype::Fp8E4Fn | Dtype::Fp8E5 => Ok(dtype),
@@ -66,7 +66,7 @@ pub(super) fn reduced(env: &Env<'_>, dtype: Dtype, mode: u64) -> Result<bool> {
 ///
 /// # Errors
 /// `perf_opt`.
-pub(super) fn lanes(env: &Env<'_>, perf_opt: u64, dtype: Dtype) -> Result<(usize, Interleave)> {
+pub(super) fn lanes(perf_opt: u64, dtype: Dtype) -> Result<(usize, Interleave)> {
     use e::perf_opt_mode::{DOUBLE_COLUMN, DOUBLE_PIXEL, DOUBLE_ROW, NONE};
     match perf_opt as u8 {
         NONE => Ok((1, Interleave::Inner)),
@@ -75,9 +75,13 @@ pub(super) fn lanes(env: &Env<'_>, perf_opt: u64, dtype: Dtype) -> Result<(usize
             "perf_opt",
             format!("DoubleRow needs 8-bit operands, not {}", dtype.name()),
         )),
-        DOUBLE_COLUMN | DOUBLE_PIXEL => Err(Error::missing_spec(
-            format!("operand layout of performance mode {perf_opt} on {}", env.generation()),
-            "firmware/kernels/pe-matmul",
+        // OPEN: the vendor's simulator computes both as it computes the plain mode, from the same
+        // operands (wiki-cc: bir/sim-matmul-mx); on the array two columns or two moving elements
+        // go through at once.
+        DOUBLE_COLUMN | DOUBLE_PIXEL if dtype.size() == 1 => Ok((1, Interleave::Inner)),
+        DOUBLE_COLUMN | DOUBLE_PIXEL => Err(Error::illegal(
+            "perf_opt",
+            format!("performance mode {perf_opt} needs 8-bit operands, not {}", dtype.name()),
         )),
         other => Err(Error::illegal("perf_opt", format!("performance mode {other}"))),
     }
@@ -85,8 +89,7 @@ pub(super) fn lanes(env: &Env<'_>, perf_opt: u64, dtype: Dtype) -> Result<(usize
 
 /// The PE source in `field`: `rows` partitions of SBUF.
 ///
-/// On v5 the addresses of SBUF partitions from 32 on lie in the PSUM window too. A PE source is
-/// never in PSUM, so there it means SBUF (OPEN, wiki: dma/sbuf-psum-banks M-1).
+/// On v5 see [`Operand::in_sbuf`].
 ///
 /// # Errors
 /// `allowed_in_psum`, and those of an operand.
@@ -114,25 +117,7 @@ pub(super) fn sbuf_operand(
     dtype: Dtype,
     rows: u32,
 ) -> Result<Operand> {
-    let g = env.geometry();
-    let address = match pattern.addr {
-        Addr4::Imm(a) => Some((a, false)),
-        Addr4::Reg(r) => Some((env.register(r)?, true)),
-        _ => None,
-    };
-    if let Some((address, dynamic)) = address
-        && env.generation() == Generation::V5
-        && address >= g.psum_base
-        && (address as usize).is_multiple_of(dtype.size())
-    {
-        let (partition, byte) = (address / g.sbuf_stride, address % g.sbuf_stride);
-        let dims: Vec<(i32, u32)> =
-            pattern.dims.iter().map(|&(s, n)| (i32::from(s), u32::from(n))).collect();
-        let walk = Walk::new(byte as usize, &dims, dtype.size());
-        let at = Location { space: Space::Sbuf, partition, byte };
-        return Operand::at(env, at, walk, dtype, rows, dynamic);
-    }
-    let operand = Operand::resolve(env, pattern, dtype, rows)?;
+    let operand = Operand::resolve_in_sbuf(env, pattern, dtype, rows)?;
     if operand.space != Space::Sbuf {
         return Err(Error::illegal("allowed_in_psum", "PE reads its operands from SBUF only"));
     }
@@ -162,7 +147,7 @@ pub(super) fn ldweights(env: &Env<'_>) -> Result<Prepared> {
     let inst = env.inst;
     let dtype = input_dtype(env, inst.get(f::s3_lw::IN_DTYPE))?;
     let reduced = reduced(env, dtype, inst.get(f::s3_lw::FP32_MODE))?;
-    let (lanes, interleave) = lanes(env, inst.get(f::s3_lw::PERF_OPT), dtype)?;
+    let (lanes, interleave) = lanes(inst.get(f::s3_lw::PERF_OPT), dtype)?;
     if inst.get(f::s3_lw::PERF_MODE) != 0 {
         return Err(Error::missing_spec(
             "operand layout of the MX performance modes",

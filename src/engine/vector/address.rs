@@ -40,8 +40,8 @@ pub(super) fn tensor_scalar_addr(env: &Env<'_>) -> Result<Prepared> {
             format!("{op0} then {op1} from {din} to {dout} is none of the five shapes"),
         ));
     };
-    let src = operand(env, ad::SRC, din, n)?;
-    let dst = operand(env, ad::DST, dout, n)?;
+    let src = sbuf_operand(env, ad::SRC, din, n)?;
+    let dst = sbuf_operand(env, ad::DST, dout, n)?;
     same_count(&src, &dst)?;
     if src.space != Space::Sbuf || dst.space != Space::Sbuf {
         return Err(Error::illegal("sbuf_only", "address arithmetic works on SBUF"));

@@ -42,7 +42,21 @@ const MAX_ELEMENTS: usize = 1 << 23;
 /// # Errors
 /// As [`Operand::new`]; missing specification for an indirect pattern (v4 and later).
 pub(super) fn operand(env: &Env<'_>, field: Field, dtype: Dtype, channels: u32) -> Result<Operand> {
-    let operand = match Operand::new(env, field, dtype, channels) {
+    checked(field, Operand::new(env, field, dtype, channels))
+}
+
+/// As [`operand`] for one that is never in PSUM, see [`Operand::in_sbuf`].
+pub(super) fn sbuf_operand(
+    env: &Env<'_>,
+    field: Field,
+    dtype: Dtype,
+    channels: u32,
+) -> Result<Operand> {
+    checked(field, Operand::in_sbuf(env, field, dtype, channels))
+}
+
+fn checked(field: Field, operand: Result<Operand>) -> Result<Operand> {
+    let operand = match operand {
         Err(e) if e.class == ErrorClass::Unimplemented => {
             return Err(Error::missing_spec(
                 format!(

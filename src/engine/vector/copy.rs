@@ -11,7 +11,8 @@ use crate::engine::{Env, Operand, Outcome, Prepared};
 use crate::error::Result;
 use crate::isa::Generation;
 use crate::isa::f::{d4_mr as mr, v1_copy};
-use crate::numeric::{self, Rounding};
+use crate::numeric::Rounding;
+use crate::numeric::convert::convert_config;
 
 /// 0x46: moves bits. V1's struct has one dtype for both sides
 /// (wiki: generations/cross-gen-opcode-diff 5.4).
@@ -39,14 +40,18 @@ pub(super) fn cast(env: &Env<'_>) -> Result<Prepared> {
 pub(super) fn copy_or_cast(env: &Env<'_>, src: Operand, dst: Operand) -> Result<Prepared> {
     let plan = Plan::new(env).source(&src)?.dest(&dst)?;
     let order = plan.order(dst.channels)?;
-    let dense = src.walk.is_contiguous() && dst.walk.is_contiguous();
+    let moves = src.dtype == dst.dtype;
+    let dense = src.walk.is_contiguous()
+        && dst.walk.is_contiguous()
+        && (moves || !dst.rounds_stochastically());
     plan.work(CostRow::Copy, dst.len(), move |lane| {
         let mut f = take(&mut lane.scratch.f32);
         let mut b = take(&mut lane.scratch.bits);
         for c in order.iter() {
             if dense && let Some(([x], out)) = lane.mem.rows_and_mut([src.row(c)], dst.row(c))? {
-                numeric::convert(src.dtype, dst.dtype, x, out, Rounding::NearestEven)?;
-            } else if src.dtype == dst.dtype {
+                let nearest = Rounding::NearestEven;
+                convert_config(src.dtype, dst.dtype, x, out, nearest, dst.fp8())?;
+            } else if moves {
                 src.gather_bits(lane, c, &mut b[0])?;
                 dst.scatter_bits(lane, c, &b[0])?;
             } else {

@@ -19,8 +19,8 @@ use crate::numeric::{AluOp, alu};
 /// Source, one-channel destination, and whether elements are folded too.
 fn decode(env: &Env<'_>) -> Result<(Operand, Operand, bool)> {
     let n = channels(env, cr::NUM_ACTIVE_CHANNELS);
-    let src = operand(env, cr::SRC, dtype(env, cr::IN_DTYPE)?, n)?;
-    let dst = operand(env, cr::DST, dtype(env, cr::OUT_DTYPE)?, 1)?;
+    let src = sbuf_operand(env, cr::SRC, dtype(env, cr::IN_DTYPE)?, n)?;
+    let dst = sbuf_operand(env, cr::DST, dtype(env, cr::OUT_DTYPE)?, 1)?;
     if src.space != Space::Sbuf || dst.space != Space::Sbuf {
         return Err(Error::illegal("sbuf_only", "cross-lane reductions work on SBUF"));
     }

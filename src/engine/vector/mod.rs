@@ -296,7 +296,7 @@ pub const OPS: &[Op] = &[
 ];
 
 /// State that survives between instructions.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct VectorState {
     /// Reduce accumulator of each channel, empty until first used.
     accumulator: Vec<f32>,

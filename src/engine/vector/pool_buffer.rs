@@ -16,7 +16,7 @@ use crate::memory::Space;
 const CAPACITY: usize = 512;
 
 /// A window of a table: which indices it holds, and the raw elements of each channel.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct PoolBuffer {
     start: u32,
     mask: u32,
@@ -26,7 +26,7 @@ pub(super) struct PoolBuffer {
 /// 0x67: loads up to 512 raw elements per channel and the window of indices they stand for.
 pub(super) fn pool_buffer_load(env: &Env<'_>) -> Result<Prepared> {
     let n = channels(env, pb::NUM_ACTIVE_CHANNELS);
-    let src = operand(env, pb::SRC, dtype(env, pb::IN_DTYPE)?, n)?;
+    let src = sbuf_operand(env, pb::SRC, dtype(env, pb::IN_DTYPE)?, n)?;
     if src.space != Space::Sbuf {
         return Err(Error::illegal("sbuf_only", "the gather buffer is loaded from SBUF"));
     }
@@ -53,9 +53,11 @@ pub(super) fn pool_buffer_load(env: &Env<'_>) -> Result<Prepared> {
 /// (OPEN), and so does one beyond the elements that were loaded (OPEN).
 pub(super) fn gather(env: &Env<'_>) -> Result<Prepared> {
     let n = channels(env, gt::NUM_ACTIVE_CHANNELS);
-    let index = operand(env, gt::SRC, dtype(env, gt::IN_DTYPE)?, n)?;
+    // on v5 both lie in SBUF
+    let place = if env.generation() >= Generation::V5 { sbuf_operand } else { operand };
+    let index = place(env, gt::SRC, dtype(env, gt::IN_DTYPE)?, n)?;
     require_int(index.dtype)?;
-    let dst = operand(env, gt::DST, dtype(env, gt::OUT_DTYPE)?, n)?;
+    let dst = place(env, gt::DST, dtype(env, gt::OUT_DTYPE)?, n)?;
     same_count(&index, &dst)?;
     if env.generation() >= Generation::V5 && dst.space != Space::Sbuf {
         return Err(Error::illegal("sbuf_only", "from v5 on GATHER works on SBUF"));

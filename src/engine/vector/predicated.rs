@@ -43,7 +43,7 @@ fn merge(env: &Env<'_>, predicate: Operand, data: Operand, dst: Operand) -> Resu
                 data.gather_bits(lane, c, x)?;
             } else {
                 data.gather_f32(lane, c, &mut f[0])?;
-                narrow_to_bits(dst.dtype, &f[0], &mut bytes[0], x)?;
+                narrow_to_bits(&dst, lane, c, &f[0], &mut bytes[0], x)?;
             }
             store_where(&dst, lane, c, x, |k| p[k] != 0)?;
         }

@@ -12,6 +12,7 @@ use crate::engine::cost::CostRow;
 use crate::engine::{Env, Lane, Operand, Outcome, Prepared};
 use crate::error::{Error, Result};
 use crate::isa::f::s4d4_tr as tr;
+use crate::numeric::simd::vectorize;
 use crate::numeric::{AluOp, Dtype, alu};
 
 struct Reduce {
@@ -146,18 +147,21 @@ fn run(env: &Env<'_>, r: Reduce, domain: Domain, transposed: bool) -> Result<Pre
                         }
                     }
                 } else {
+                    let [row, out, block, ..] = &mut f;
                     loop {
-                        let some: SmallVec<[u32; 4]> = channels.by_ref().take(4).collect();
-                        if let [c0, c1, c2, c3] = some[..] {
-                            four_channels(&r, lane, [c0, c1, c2, c3], &mut f)?;
+                        let some: SmallVec<[u32; ROWS]> = channels.by_ref().take(ROWS).collect();
+                        let side_by_side = matches!(r.op, AluOp::Add | AluOp::Max | AluOp::Min);
+                        if some.len() == ROWS && side_by_side {
+                            many_channels(&r, lane, &some, row, out, block)?;
                             continue;
                         }
-                        for c in some {
-                            let [row, out, ..] = &mut f;
+                        for &c in &some {
                             fold_f32(&r, f32_row(&r.src, lane, c, row)?, out)?;
                             store_f32(&r.dst, lane, c, out)?;
                         }
-                        break;
+                        if some.len() < ROWS {
+                            break;
+                        }
                     }
                 }
                 lane.scratch.f32 = f;
@@ -225,38 +229,34 @@ fn each<T: Copy + Default>(
     Ok(())
 }
 
-/// Four channels side by side: the steps of one fold depend on each other, those of four do not,
-/// so the host works on all at once. The results are those of [`fold_f32`].
-fn four_channels(
+/// Channels that are folded side by side: the steps of one fold depend on each other, those of
+/// different channels do not.
+const ROWS: usize = 16;
+
+/// Folds `ROWS` channels at once with ADD, MAX or MIN; the results are those of [`fold_f32`].
+fn many_channels(
     r: &Reduce,
     lane: &mut Lane<'_>,
-    channels: [u32; 4],
-    buffers: &mut [Vec<f32>; 6],
+    channels: &[u32],
+    row: &mut Vec<f32>,
+    out: &mut Vec<f32>,
+    block: &mut Vec<f32>,
 ) -> Result<()> {
-    let [b0, b1, b2, b3, out, _] = buffers;
-    let [c0, c1, c2, c3] = channels;
-    let results = r.src.len() / r.group;
-    out.clear();
-    let rows = [
-        f32_row(&r.src, lane, c0, b0)?,
-        f32_row(&r.src, lane, c1, b1)?,
-        f32_row(&r.src, lane, c2, b2)?,
-        f32_row(&r.src, lane, c3, b3)?,
-    ];
+    let len = r.src.len();
+    // The elements of all channels at one place become neighbours.
+    block.resize(len * ROWS, 0.0);
+    let (places, _) = block.as_chunks_mut::<ROWS>();
+    for (k, &c) in channels.iter().enumerate() {
+        let values = f32_row(&r.src, lane, c, row)?;
+        places.iter_mut().zip(values).for_each(|(place, &x)| place[k] = x);
+    }
+    let results = len / r.group;
+    out.resize(results * ROWS, 0.0);
     match r.op {
+        AluOp::Max => fold_places(places, r.group, out, alu::max_num),
+        AluOp::Min => fold_places(places, r.group, out, alu::min_num),
         // A sum that becomes NaN stays NaN; which one is settled at the end.
-        AluOp::Add => fold_rows(rows, r.group, out, |a, b| a + b),
-        AluOp::Max => fold_rows(rows, r.group, out, alu::max_num),
-        AluOp::Min => fold_rows(rows, r.group, out, alu::min_num),
-        _ => {
-            for (k, row) in rows.into_iter().enumerate() {
-                for (g, group) in row.chunks_exact(r.group).enumerate() {
-                    let value = alu::reduce_f32(r.op, group, None)?.unwrap_or_default();
-                    out.resize(4 * results, 0.0);
-                    out[k * results + g] = value;
-                }
-            }
-        }
+        _ => fold_places(places, r.group, out, |a, b| a + b),
     }
     for x in out.iter_mut() {
         // A group of one element moves bits.
@@ -267,32 +267,34 @@ fn four_channels(
             *x = canonical(-*x);
         }
     }
-    for (c, values) in channels.into_iter().zip(out.chunks_exact(results)) {
-        store_f32(&r.dst, lane, c, values)?;
+    for (k, &c) in channels.iter().enumerate() {
+        row.clear();
+        row.extend(out.iter().skip(k).step_by(ROWS));
+        store_f32(&r.dst, lane, c, row)?;
     }
     Ok(())
 }
 
-/// Replaces `out` by the folds of each group of the four rows, row after row.
+/// The fold of each group of places, channel by channel, into `out[group * ROWS + channel]`.
 #[inline(always)]
-fn fold_rows(rows: [&[f32]; 4], group: usize, out: &mut Vec<f32>, op: impl Fn(f32, f32) -> f32) {
-    let [w, x, y, z] = rows;
-    let results = w.len() / group;
-    out.clear();
-    out.resize(4 * results, 0.0);
-    let groups = w
-        .chunks_exact(group)
-        .zip(x.chunks_exact(group))
-        .zip(y.chunks_exact(group).zip(z.chunks_exact(group)));
-    for (g, ((w, x), (y, z))) in groups.enumerate() {
-        let mut acc = [w[0], x[0], y[0], z[0]];
-        for (((&w, &x), &y), &z) in w.iter().zip(x).zip(y).zip(z).skip(1) {
-            acc = [op(acc[0], w), op(acc[1], x), op(acc[2], y), op(acc[3], z)];
+fn fold_places(
+    places: &[[f32; ROWS]],
+    group: usize,
+    out: &mut [f32],
+    op: impl Fn(f32, f32) -> f32,
+) {
+    let (out, _) = out.as_chunks_mut::<ROWS>();
+    vectorize(|| {
+        for (out, group) in out.iter_mut().zip(places.chunks_exact(group)) {
+            let mut acc = group[0];
+            for place in &group[1..] {
+                for k in 0..ROWS {
+                    acc[k] = op(acc[k], place[k]);
+                }
+            }
+            *out = acc;
         }
-        for (k, acc) in acc.into_iter().enumerate() {
-            out[k * results + g] = acc;
-        }
-    }
+    });
 }
 
 fn fold_f32(r: &Reduce, values: &[f32], out: &mut Vec<f32>) -> Result<()> {

@@ -3,6 +3,7 @@
 
 use crate::engine::{Lane, Operand};
 use crate::error::{Error, Result};
+use crate::numeric::convert::store_f32_config;
 use crate::numeric::{self, Dtype, Rounding};
 
 /// Channels and elements of a transposed tile.
@@ -50,15 +51,24 @@ pub(super) fn store_f32(
     operand.scatter_f32(lane, c, values, Rounding::NearestEven)
 }
 
-/// Replaces `out` by the bits of `values` narrowed to `dtype`.
+/// Replaces `out` by the bits of `values` narrowed as channel `c` of `operand` holds them.
 pub(super) fn narrow_to_bits(
-    dtype: Dtype,
+    operand: &Operand,
+    lane: &mut Lane<'_>,
+    c: u32,
     values: &[f32],
     bytes: &mut Vec<u8>,
     out: &mut Vec<u64>,
 ) -> Result<()> {
+    let (dtype, fp8) = (operand.dtype, operand.fp8());
     bytes.resize(values.len() * dtype.size(), 0);
-    numeric::store_f32(dtype, values, bytes, Rounding::NearestEven)?;
+    if operand.rounds_stochastically() {
+        lane.state.indirect.random.with_output_lfsr(operand.partition + c, |lfsr| {
+            store_f32_config(dtype, values, bytes, Rounding::Stochastic(lfsr), fp8)
+        })?;
+    } else {
+        store_f32_config(dtype, values, bytes, Rounding::NearestEven, fp8)?;
+    }
     out.resize(values.len(), 0);
     numeric::load_bits(dtype, bytes, out)
 }

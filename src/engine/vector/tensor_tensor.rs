@@ -10,6 +10,7 @@ use crate::engine::cost::CostRow;
 use crate::engine::{Env, Lane, Operand, Outcome, Prepared};
 use crate::error::{Error, Result};
 use crate::isa::f::s3s3d3_tt as tt;
+use crate::numeric::simd::vectorize;
 use crate::numeric::{AluOp, Dtype, alu};
 
 /// Operands of the struct S3S3D3_TT with equal counts: (src0, src1, dst).
@@ -170,12 +171,15 @@ fn in_place_f32(
 /// Sums of two rows, as the evaluator computes them: NaN results are rare, so they are made
 /// canonical in a second pass that mostly does not happen.
 fn add_rows(a: &[f32], b: &[f32], out: &mut [f32]) {
-    let mut nan = 0u32;
-    for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
-        let sum = a + b;
-        nan |= u32::from(sum.is_nan());
-        *out = sum;
-    }
+    let nan = vectorize(|| {
+        let mut nan = 0u32;
+        for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
+            let sum = a + b;
+            nan |= u32::from(sum.is_nan());
+            *out = sum;
+        }
+        nan
+    });
     if nan != 0 {
         out.iter_mut().for_each(|x| *x = canonical(*x));
     }

@@ -32,9 +32,9 @@ pub(super) fn tensor_tensor_int_wide(env: &Env<'_>) -> Result<Prepared> {
     let (d0, d1) = dtype_pair(env, tw::IN0_IN1_DTYPE)?;
     let (o0, o1) = dtype_pair(env, tw::OUT0_OUT1_DTYPE)?;
     [d0, d1, o0, o1].into_iter().try_for_each(require_int)?;
-    let src0 = operand(env, tw::SRC0, d0, n)?;
-    let src1 = operand(env, tw::SRC1, d1, n)?;
-    let dst = [operand(env, tw::DST0, o0, n)?, operand(env, tw::DST1, o1, n)?];
+    let src0 = sbuf_operand(env, tw::SRC0, d0, n)?;
+    let src1 = sbuf_operand(env, tw::SRC1, d1, n)?;
+    let dst = [sbuf_operand(env, tw::DST0, o0, n)?, sbuf_operand(env, tw::DST1, o1, n)?];
     same_count(&src0, &src1)?;
     same_count(&src0, &dst[0])?;
     same_count(&src0, &dst[1])?;

@@ -337,7 +337,8 @@ pub(super) fn sparsity(cx: &mut Context<'_>, def: &'static OpcodeDef) -> Result<
         let ok = if packed { 4 * t == d } else { t == d };
         cx.require(&COMPRESS_COUNT, ok, || format!("{t} tags for {d} results"))?;
     }
-    let place = |cx: &Context<'_>, n: &str| cx.pattern(n).and_then(|p| p.first_addr()?.imm());
+    let place =
+        |cx: &Context<'_>, n: &'static str| cx.pattern(n).and_then(|p| p.first_addr()?.imm());
     let same = match (place(cx, "data_dst"), place(cx, "tag_dst")) {
         (Some(d), Some(t)) => {
             cx.geometry.in_sbuf(t) && cx.geometry.sbuf_quadrant(d) == cx.geometry.sbuf_quadrant(t)

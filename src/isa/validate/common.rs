@@ -96,7 +96,7 @@ pub(super) fn check(
     Ok(())
 }
 
-fn events(cx: &mut Context<'_>) -> Result<()> {
+pub(super) fn events(cx: &mut Context<'_>) -> Result<()> {
     let ev = cx.inst.events();
     let g = cx.generation();
     let (wait, update) = (u64::from(ev.wait_mode), u64::from(ev.update_mode));
@@ -182,7 +182,7 @@ fn fields(cx: &mut Context<'_>, layout: &'static StructDef) -> Result<()> {
 }
 
 /// Enums whose member lists the sources do not give in full, or that a rule of their own checks.
-fn partly_known(name: &str) -> bool {
+fn partly_known(name: &'static str) -> bool {
     matches!(
         name,
         "BR_CMP_OP"
@@ -427,13 +427,18 @@ pub(super) fn dtype(cx: &mut Context<'_>, what: &str, code: u8, allow: Allow) ->
 }
 
 /// [`dtype`] of a field.
-pub(super) fn dtype_field(cx: &mut Context<'_>, name: &str, allow: Allow) -> Result<()> {
+pub(super) fn dtype_field(cx: &mut Context<'_>, name: &'static str, allow: Allow) -> Result<()> {
     let code = cx.byte(name);
     dtype(cx, name, code, allow)
 }
 
 /// `has_valid_immediates` with an IMM_SRC code.
-pub(super) fn immediate(cx: &mut Context<'_>, name: &str, source: u8, bytes: u32) -> Result<()> {
+pub(super) fn immediate(
+    cx: &mut Context<'_>,
+    name: &'static str,
+    source: u8,
+    bytes: u32,
+) -> Result<()> {
     let word = cx.get(name) as u32;
     match source {
         e::imm_src::POINTER_IMMEDIATE => {
@@ -462,7 +467,7 @@ pub(super) fn immediate(cx: &mut Context<'_>, name: &str, source: u8, bytes: u32
 }
 
 /// `same_src_dst_count`; skipped when either shape comes from a register or is indirect.
-pub(super) fn same_count(cx: &mut Context<'_>, a: &str, b: &str) -> Result<()> {
+pub(super) fn same_count(cx: &mut Context<'_>, a: &'static str, b: &'static str) -> Result<()> {
     let (Some(x), Some(y)) = (cx.count(a), cx.count(b)) else { return Ok(()) };
     cx.require(&COUNT, x == y, || format!("`{a}` has {x}, `{b}` has {y}"))
 }

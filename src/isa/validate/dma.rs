@@ -44,7 +44,7 @@ rules! {
 }
 
 /// Two-element arrays as signed numbers.
-fn array(cx: &Context<'_>, name: &str, width: usize) -> Vec<i64> {
+fn array(cx: &Context<'_>, name: &'static str, width: usize) -> Vec<i64> {
     cx.bytes(name)
         .chunks_exact(width)
         .map(|c| {
@@ -60,7 +60,7 @@ fn array(cx: &Context<'_>, name: &str, width: usize) -> Vec<i64> {
 }
 
 /// Checks an 8-byte address and returns it.
-pub(super) fn addr8(cx: &mut Context<'_>, name: &str) -> Result<Addr8> {
+pub(super) fn addr8(cx: &mut Context<'_>, name: &'static str) -> Result<Addr8> {
     let a = Addr8::decode(cx.get(name));
     let ok = match a {
         Addr8::Reg { lo, hi } | Addr8::RegShapeReg { lo, hi } => lo < 64 && hi < 64,
@@ -71,11 +71,31 @@ pub(super) fn addr8(cx: &mut Context<'_>, name: &str) -> Result<Addr8> {
     Ok(a)
 }
 
+/// Name of the field of one side that ends in `rest`.
+fn named(prefix: &str, rest: &str) -> &'static str {
+    const NAMES: [&str; 12] = [
+        "src_start_addr",
+        "src_num_elem",
+        "src_step_elem",
+        "src_elem_size",
+        "src_idx_start_addr",
+        "src_idx_bound_reg",
+        "dst_start_addr",
+        "dst_num_elem",
+        "dst_step_elem",
+        "dst_elem_size",
+        "dst_idx_start_addr",
+        "dst_idx_bound_reg",
+    ];
+    let is = |n: &&&str| n.strip_prefix(prefix) == Some(rest);
+    NAMES.iter().find(is).copied().unwrap_or("")
+}
+
 /// One side of a 2-D transfer: address, counts and the rule about shape registers.
 fn side(cx: &mut Context<'_>, prefix: &str) -> Result<Addr8> {
-    let a = addr8(cx, &format!("{prefix}_start_addr"))?;
-    let nums = array(cx, &format!("{prefix}_num_elem"), 2);
-    let steps = array(cx, &format!("{prefix}_step_elem"), 4);
+    let a = addr8(cx, named(prefix, "_start_addr"))?;
+    let nums = array(cx, named(prefix, "_num_elem"), 2);
+    let steps = array(cx, named(prefix, "_step_elem"), 4);
     if a.shape_from_register() {
         let ok = nums.iter().all(|n| *n == 0) && steps.get(1).is_none_or(|s| *s == 0);
         cx.require(&SHAPE_REG, ok, || format!("{prefix}: counts {nums:?}, steps {steps:?}"))?;
@@ -103,8 +123,8 @@ fn configs(cx: &mut Context<'_>) -> Result<()> {
 }
 
 fn total(cx: &Context<'_>, prefix: &str) -> u64 {
-    let nums = array(cx, &format!("{prefix}_num_elem"), 2);
-    let size = cx.get(&format!("{prefix}_elem_size"));
+    let nums = array(cx, named(prefix, "_num_elem"), 2);
+    let size = cx.get(named(prefix, "_elem_size"));
     nums.iter().fold(size, |acc, n| acc * (*n as u64))
 }
 
@@ -175,8 +195,8 @@ pub(super) fn indirect(cx: &mut Context<'_>, _def: &'static OpcodeDef) -> Result
     cx.require(&INDEX, channels == 128, || format!("{channels} channels"))?;
     let mut dims_ok = known && (gathers || dims.0 == 0) && (scatters || dims.1 == 0);
     for (prefix, indexed, dim) in [("src", gathers, dims.0), ("dst", scatters, dims.1)] {
-        let a = addr8(cx, &format!("{prefix}_start_addr"))?;
-        let num = cx.get(&format!("{prefix}_num_elem"));
+        let a = addr8(cx, named(prefix, "_start_addr"))?;
+        let num = cx.get(named(prefix, "_num_elem"));
         if a.shape_from_register() {
             cx.require(&SHAPE_REG, num == 0, || format!("{prefix}: count {num}"))?;
         } else {
@@ -187,12 +207,12 @@ pub(super) fn indirect(cx: &mut Context<'_>, _def: &'static OpcodeDef) -> Result
             continue;
         }
         cx.require(&INDEX_COUNT, num <= 4096, || format!("{prefix}: {num}"))?;
-        let name = format!("{prefix}_idx_start_addr");
-        let index = Addr4::decode(cx.get(&name) as u32);
-        address(cx, &name, index, 4, Region::Sbuf, 1)?;
+        let name = named(prefix, "_idx_start_addr");
+        let index = Addr4::decode(cx.get(name) as u32);
+        address(cx, name, index, 4, Region::Sbuf, 1)?;
         let zero = index.imm().is_none_or(|v| cx.geometry.sbuf_place(v).0 == 0);
         cx.require(&INDEX, zero, || format!("`{name}` is {index:x?}"))?;
-        let bound = cx.get(&format!("{prefix}_idx_bound_reg"));
+        let bound = cx.get(named(prefix, "_idx_bound_reg"));
         let quiet = b::bound_check_reg::BC_DISABLE_OOB_ERROR_NOTIF.get(bound) == 1;
         let ok = bits::IDX_BOUND_IS_ERR.get(flags) == 1 || !quiet;
         cx.require(&INDEX_BOUND, ok, || format!("{prefix}: {bound:#x}"))?;

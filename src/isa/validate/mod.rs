@@ -16,11 +16,16 @@ mod search;
 mod seq;
 mod vector;
 
-use super::defs::{Class, FieldDef, FieldType, Layout, OpcodeDef, Presence, StructDef};
+use std::cell::RefCell;
+
+use rustc_hash::FxHashMap;
+
+use super::defs::{Class, EventsKind, FieldDef, FieldType, Layout, OpcodeDef, Presence, StructDef};
 use super::generation::{Engine, Generation};
 use super::geometry::Geometry;
 use super::inst::Inst;
 use super::pattern::Pattern;
+use super::tables::op;
 use crate::error::{Error, Result};
 
 /// One legality rule.
@@ -98,6 +103,21 @@ pub fn validate(inst: &Inst, engine: Engine, strict: bool) -> Result<()> {
         Err(e) => Err(e),
         Ok(()) => cx.errors.into_iter().next().map_or(Ok(()), Err),
     }
+}
+
+/// Whether the verdict of [`validate`] on `inst` depends on the events block only through the
+/// rules that every opcode shares. If so, of two words that differ in their events blocks alone
+/// and of which one is legal, the other is legal if [`validate_events`] finds nothing.
+pub fn judges_events_apart(inst: &Inst) -> bool {
+    inst.events_kind() == EventsKind::V2 && !matches!(inst.opcode(), op::EVENT_SEMAPHORE)
+}
+
+/// The rules about the events block alone.
+///
+/// # Errors
+/// As [`validate`].
+pub fn validate_events(inst: &Inst, engine: Engine, strict: bool) -> Result<()> {
+    common::events(&mut Context::new(inst, engine, strict, true))
 }
 
 /// Every rule that `inst` breaks; empty if it is legal. Rules that depend on a broken one may be
@@ -217,6 +237,19 @@ fn opcode_rules(_def: &OpcodeDef, layout: &StructDef) -> Option<Check> {
     })
 }
 
+/// Where a struct has a field that a rule asks for: struct, then address and length of the name.
+type Found = FxHashMap<(usize, usize, usize), Option<&'static FieldDef>>;
+
+thread_local! {
+    static FOUND: RefCell<Found> = RefCell::default();
+}
+
+/// [`StructDef::field`], looked up by name once: the rules ask for the same names for every word.
+fn found(layout: &'static StructDef, name: &'static str) -> Option<&'static FieldDef> {
+    let key = (std::ptr::from_ref(layout).addr(), name.as_ptr().addr(), name.len());
+    FOUND.with_borrow_mut(|found| *found.entry(key).or_insert_with(|| layout.field(name)))
+}
+
 /// State of one validation.
 struct Context<'a> {
     inst: &'a Inst,
@@ -277,12 +310,12 @@ impl<'a> Context<'a> {
         Ok(())
     }
 
-    fn field(&self, name: &str) -> Option<&'static FieldDef> {
-        self.layout.and_then(|l| l.field(name))
+    fn field(&self, name: &'static str) -> Option<&'static FieldDef> {
+        found(self.layout?, name)
     }
 
     /// Value of a field of at most 8 bytes; 0 if this form does not have it.
-    fn get(&self, name: &str) -> u64 {
+    fn get(&self, name: &'static str) -> u64 {
         self.field(name).map_or(0, |f| {
             let mut le = [0; 8];
             let raw = self.inst.raw(f);
@@ -292,25 +325,25 @@ impl<'a> Context<'a> {
         })
     }
 
-    fn byte(&self, name: &str) -> u8 {
+    fn byte(&self, name: &'static str) -> u8 {
         self.get(name) as u8
     }
 
-    fn f32(&self, name: &str) -> f32 {
+    fn f32(&self, name: &'static str) -> f32 {
         f32::from_bits(self.get(name) as u32)
     }
 
-    fn bytes(&self, name: &str) -> &'a [u8] {
+    fn bytes(&self, name: &'static str) -> &'a [u8] {
         self.field(name).map_or(&[], |f| self.inst.raw(f))
     }
 
     /// Low and high nibble of a pair-coded byte.
-    fn pair(&self, name: &str) -> (u8, u8) {
+    fn pair(&self, name: &'static str) -> (u8, u8) {
         let b = self.byte(name);
         (b & 0xF, b >> 4)
     }
 
-    fn pattern(&self, name: &str) -> Option<Pattern> {
+    fn pattern(&self, name: &'static str) -> Option<Pattern> {
         let field = self.field(name)?;
         matches!(field.ty_in(self.form()), FieldType::Pattern(_))
             .then(|| self.inst.pattern_of(field).ok())
@@ -318,7 +351,7 @@ impl<'a> Context<'a> {
     }
 
     /// Element count of a plain pattern with an immediate shape; `None` when it is not static.
-    fn count(&self, name: &str) -> Option<u64> {
+    fn count(&self, name: &'static str) -> Option<u64> {
         match self.pattern(name)? {
             Pattern::Tensor(t) if !t.addr.shape_from_register() => Some(t.count()),
             Pattern::Data { dims, .. } => Some(dims.iter().map(|&(_, n)| u64::from(n)).product()),
@@ -327,7 +360,7 @@ impl<'a> Context<'a> {
     }
 
     /// Counts per dimension of a plain pattern with an immediate shape.
-    fn nums(&self, name: &str) -> Option<Vec<u16>> {
+    fn nums(&self, name: &'static str) -> Option<Vec<u16>> {
         match self.pattern(name)? {
             Pattern::Tensor(t) if !t.addr.shape_from_register() => {
                 Some(t.dims.iter().map(|&(_, n)| n).collect())
@@ -337,7 +370,7 @@ impl<'a> Context<'a> {
     }
 
     /// Steps per dimension, as [`Context::nums`].
-    fn steps(&self, name: &str) -> Option<Vec<i16>> {
+    fn steps(&self, name: &'static str) -> Option<Vec<i16>> {
         match self.pattern(name)? {
             Pattern::Tensor(t) if !t.addr.shape_from_register() => {
                 Some(t.dims.iter().map(|&(s, _)| s).collect())

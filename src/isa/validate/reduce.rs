@@ -187,7 +187,7 @@ pub(super) fn tensor_reduce(cx: &mut Context<'_>, def: &'static OpcodeDef) -> Re
     }
 }
 
-fn subdim(cx: &mut Context<'_>, field: &str) -> Result<()> {
+fn subdim(cx: &mut Context<'_>, field: &'static str) -> Result<()> {
     let d = cx.byte(field);
     cx.require(&SUBDIM, (2..=5).contains(&d), || format!("`{field}` = {d}"))
 }

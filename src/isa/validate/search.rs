@@ -223,7 +223,7 @@ fn state_words(cx: &Context<'_>) -> Option<u64> {
     }
 }
 
-fn state(cx: &mut Context<'_>, operand: &str, code: u8) -> Result<()> {
+fn state(cx: &mut Context<'_>, operand: &'static str, code: u8) -> Result<()> {
     cx.require(&RAND_TYPE, code == e::dtype::UINT32, || dtype_name(code))?;
     let (words, count) = (state_words(cx), cx.count(operand));
     let ok = words.is_some_and(|w| count.is_none_or(|n| n == w));

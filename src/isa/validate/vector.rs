@@ -128,8 +128,8 @@ pub(super) fn check_v1(cx: &mut Context<'_>, def: &'static OpcodeDef) -> Result<
 }
 
 /// `tt_valid_partitions`.
-fn partitions(cx: &mut Context<'_>, a: &str, b: &str) -> Result<()> {
-    let address = |cx: &Context<'_>, n: &str| cx.pattern(n).and_then(|p| p.first_addr());
+fn partitions(cx: &mut Context<'_>, a: &'static str, b: &'static str) -> Result<()> {
+    let address = |cx: &Context<'_>, n: &'static str| cx.pattern(n).and_then(|p| p.first_addr());
     let (Some(x), Some(y)) =
         (address(cx, a).and_then(Addr4::imm), address(cx, b).and_then(Addr4::imm))
     else {
@@ -146,7 +146,7 @@ fn partitions(cx: &mut Context<'_>, a: &str, b: &str) -> Result<()> {
 }
 
 /// Even inner count, inner step 1, even outer steps.
-pub(super) fn packed_pairs(cx: &mut Context<'_>, name: &str) -> Result<()> {
+pub(super) fn packed_pairs(cx: &mut Context<'_>, name: &'static str) -> Result<()> {
     let (Some(nums), Some(steps)) = (cx.nums(name), cx.steps(name)) else { return Ok(()) };
     let ok = nums[0] % 2 == 0 && steps[0] == 1 && steps[1..].iter().all(|s| s % 2 == 0);
     cx.require(&BF16_PATTERN, ok, || format!("`{name}` steps {steps:?}, counts {nums:?}"))
@@ -238,7 +238,7 @@ pub(super) fn extended_tta(cx: &mut Context<'_>, _def: &'static OpcodeDef) -> Re
 }
 
 /// Checks a transposed source and its channels.
-pub(super) fn transposed(cx: &mut Context<'_>, name: &str) -> Result<()> {
+pub(super) fn transposed(cx: &mut Context<'_>, name: &'static str) -> Result<()> {
     if let Some(n) = cx.count(name) {
         cx.require(&TRANSPOSE_SRC, n % 32 == 0, || format!("`{name}` has {n}"))?;
     }
@@ -366,7 +366,7 @@ fn imm1_zero(cx: &mut Context<'_>, source: u8) -> Result<()> {
     cx.require(&TS_IMM1, source == 0 && word == 0, || format!("source {source}, {word:#x}"))
 }
 
-fn inline_width(cx: &mut Context<'_>, name: &str, size: u32) -> Result<()> {
+fn inline_width(cx: &mut Context<'_>, name: &'static str, size: u32) -> Result<()> {
     let word = cx.get(name);
     let ok = size >= 4 || word >> (8 * size) == 0;
     cx.require(&TS_INLINE, ok, || format!("`{name}` = {word:#x}"))

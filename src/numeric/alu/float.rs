@@ -6,6 +6,7 @@
 
 use super::AluOp;
 use crate::error::{Error, Result};
+use crate::numeric::simd::vectorize;
 use crate::numeric::{CANONICAL_NAN, canonical};
 
 #[inline(always)]
@@ -145,9 +146,9 @@ pub fn apply_f32_tt(op: AluOp, a: &[f32], b: &[f32], out: &mut [f32]) -> Result<
         type Out = ();
         #[inline(always)]
         fn with(self, f: impl Fn(f32, f32) -> f32 + Copy) {
-            for ((out, &a), &b) in self.2.iter_mut().zip(self.0).zip(self.1) {
-                *out = f(a, b);
-            }
+            vectorize(|| {
+                self.2.iter_mut().zip(self.0).zip(self.1).for_each(|((out, &a), &b)| *out = f(a, b))
+            });
         }
     }
     select(op, Slices(a, b, out))
@@ -165,9 +166,9 @@ pub fn apply_f32_assign(op: AluOp, a: &mut [f32], b: &[f32], reverse: bool) -> R
         #[inline(always)]
         fn with(self, f: impl Fn(f32, f32) -> f32 + Copy) {
             if self.2 {
-                self.0.iter_mut().zip(self.1).for_each(|(a, &b)| *a = f(b, *a));
+                vectorize(|| self.0.iter_mut().zip(self.1).for_each(|(a, &b)| *a = f(b, *a)));
             } else {
-                self.0.iter_mut().zip(self.1).for_each(|(a, &b)| *a = f(*a, b));
+                vectorize(|| self.0.iter_mut().zip(self.1).for_each(|(a, &b)| *a = f(*a, b)));
             }
         }
     }
@@ -193,9 +194,9 @@ pub fn apply_f32_ts(
         fn with(self, f: impl Fn(f32, f32) -> f32 + Copy) {
             let s = self.1;
             if self.2 {
-                self.3.iter_mut().zip(self.0).for_each(|(out, &a)| *out = f(s, a));
+                vectorize(|| self.3.iter_mut().zip(self.0).for_each(|(out, &a)| *out = f(s, a)));
             } else {
-                self.3.iter_mut().zip(self.0).for_each(|(out, &a)| *out = f(a, s));
+                vectorize(|| self.3.iter_mut().zip(self.0).for_each(|(out, &a)| *out = f(a, s)));
             }
         }
     }
@@ -214,9 +215,9 @@ pub fn apply_f32_ts_assign(op: AluOp, a: &mut [f32], scalar: f32, reverse: bool)
         fn with(self, f: impl Fn(f32, f32) -> f32 + Copy) {
             let s = self.1;
             if self.2 {
-                self.0.iter_mut().for_each(|a| *a = f(s, *a));
+                vectorize(|| self.0.iter_mut().for_each(|a| *a = f(s, *a)));
             } else {
-                self.0.iter_mut().for_each(|a| *a = f(*a, s));
+                vectorize(|| self.0.iter_mut().for_each(|a| *a = f(*a, s)));
             }
         }
     }

@@ -6,6 +6,7 @@
 use super::AluOp;
 use crate::error::{Error, Result};
 use crate::numeric::dtype::Dtype;
+use crate::numeric::simd::vectorize;
 
 /// Width and signedness of an integer dtype.
 #[derive(Clone, Copy)]
@@ -309,9 +310,9 @@ pub fn apply_i64_tt(op: AluOp, a: &[i64], b: &[i64], dtype: Dtype, out: &mut [i6
         type Out = ();
         #[inline(always)]
         fn with(self, f: impl Fn(i64, i64) -> i64 + Copy) {
-            for ((out, &a), &b) in self.2.iter_mut().zip(self.0).zip(self.1) {
-                *out = f(a, b);
-            }
+            vectorize(|| {
+                self.2.iter_mut().zip(self.0).zip(self.1).for_each(|((out, &a), &b)| *out = f(a, b))
+            });
         }
     }
     select(op, Width::of(dtype)?, Slices(a, b, out))
@@ -335,8 +336,11 @@ pub fn apply_i64_ts(
         type Out = ();
         #[inline(always)]
         fn with(self, f: impl Fn(i64, i64) -> i64 + Copy) {
-            for (out, &a) in self.3.iter_mut().zip(self.0) {
-                *out = if self.2 { f(self.1, a) } else { f(a, self.1) };
+            let s = self.1;
+            if self.2 {
+                vectorize(|| self.3.iter_mut().zip(self.0).for_each(|(out, &a)| *out = f(s, a)));
+            } else {
+                vectorize(|| self.3.iter_mut().zip(self.0).for_each(|(out, &a)| *out = f(a, s)));
             }
         }
     }

@@ -50,10 +50,12 @@ impl Plan {
         const PI: f32 = std::f32::consts::PI;
         /// Exponents that the control records can cover on one side.
         const WIDE: i32 = 62;
-        let wide = 2f32.powi(WIDE);
+        /// Beyond it the coefficients of an inverse root leave FP32.
+        const ROOT: i32 = 48;
+        let (wide, root) = (2f32.powi(WIDE), 2f32.powi(ROOT));
         let zero = [Flat(0.0), Flat(0.0)];
         let plan = |fold, low, high, beyond| Some(Plan { fold, low, high, beyond });
-        let right = |high, beyond| plan(Fold::No, -WIDE, [high, 0.0], [beyond, Flat(f32::NAN)]);
+        let right = |low, high, beyond| plan(Fold::No, low, [high, 0.0], [beyond, Flat(f32::NAN)]);
         match func {
             Sigmoid => plan(Fold::No, -8, [17.5, 87.0], [Flat(1.0), Flat(0.0)]),
             Tanh => plan(Fold::Odd, -8, [9.5; 2], [Flat(1.0); 2]),
@@ -71,9 +73,9 @@ impl Plan {
             DerivativeSilu => plan(Fold::No, -8, [22.0, 87.0], [Flat(1.0), Flat(0.0)]),
             DerivativeErf => plan(Fold::Even, -8, [9.3; 2], zero),
             Reciprocal => plan(Fold::Odd, -42, [2f32.powi(42); 2], zero),
-            AbsReciprocalSqrt => plan(Fold::Even, -WIDE, [wide; 2], zero),
-            Sqrt | Ln => right(wide, Last),
-            Rsqrt => right(wide, Flat(0.0)),
+            AbsReciprocalSqrt => plan(Fold::Even, -ROOT, [root; 2], zero),
+            Sqrt | Ln => right(-WIDE, wide, Last),
+            Rsqrt => right(-ROOT, root, Flat(0.0)),
             _ => None,
         }
     }
@@ -93,57 +95,84 @@ impl Plan {
     }
 }
 
-/// The cubic through f at four Chebyshev nodes of [low, high], about `centre`.
+/// The cubic through f at Chebyshev nodes of [low, high], about `centre`; a polynomial of lower
+/// degree where a coefficient would leave the range of FP32.
 fn fit(f: &impl Fn(f32) -> f32, low: f64, high: f64, centre: f64) -> Segment {
-    let node = |k: u32| {
-        let angle = std::f64::consts::PI * (2.0 * f64::from(k) + 1.0) / 8.0;
-        ((low + high) / 2.0 + (high - low) / 2.0 * libm::cos(angle)) as f32
-    };
-    let nodes = [node(0), node(1), node(2), node(3)];
-    let t = nodes.map(|x| f64::from(x) - centre);
-    let mut c = nodes.map(|x| f64::from(f(x)));
-    if c.iter().any(|y| !y.is_finite()) {
-        return Segment { d: [f(centre as f32), 0.0, 0.0, 0.0], x: centre as f32 };
+    (1..=3)
+        .rev()
+        .find_map(|degree| polynomial(f, low, high, centre, degree))
+        .unwrap_or(Segment { d: [f(centre as f32), 0.0, 0.0, 0.0], x: centre as f32 })
+}
+
+fn polynomial(
+    f: &impl Fn(f32) -> f32,
+    low: f64,
+    high: f64,
+    centre: f64,
+    degree: usize,
+) -> Option<Segment> {
+    let n = degree + 1;
+    let (mut t, mut c) = ([0.0; 4], [0.0; 4]);
+    for k in 0..n {
+        let angle = std::f64::consts::PI * (2.0 * k as f64 + 1.0) / (2.0 * n as f64);
+        let x = ((low + high) / 2.0 + (high - low) / 2.0 * libm::cos(angle)) as f32;
+        (t[k], c[k]) = (f64::from(x) - centre, f64::from(f(x)));
     }
-    for level in 1..4 {
-        for i in (level..4).rev() {
+    if c.iter().any(|y| !y.is_finite()) {
+        return None;
+    }
+    for level in 1..n {
+        for i in (level..n).rev() {
             c[i] = (c[i] - c[i - 1]) / (t[i] - t[i - level]);
         }
     }
     // Newton form to powers of t
     let mut d = [0.0; 4];
-    for i in (0..4).rev() {
-        for j in (1..4).rev() {
+    for i in (0..n).rev() {
+        for j in (1..n).rev() {
             d[j] = d[j - 1] - t[i] * d[j];
         }
         d[0] = c[i] - t[i] * d[0];
     }
     // what rounding leaves where symmetry says zero would be all there is next to a zero of f
-    let reach = t.iter().fold(0.0f64, |m, t| m.max(t.abs()));
-    if low == -high && d[0].abs() < 1e-6 * d[1].abs() * reach {
-        (d[0], d[2]) = (0.0, 0.0);
+    let reach = t[..n].iter().fold(0.0f64, |m, t| m.max(t.abs()));
+    if low == -high {
+        for k in [0, 2] {
+            if d[k].abs() * reach.powi(k as i32) < 1e-6 * d[1].abs() * reach {
+                d[k] = 0.0;
+            }
+        }
     }
-    Segment { d: d.map(|d| d as f32), x: centre as f32 }
+    let d = d.map(|d| d as f32);
+    let fits = d[1..n].iter().all(|d| *d == 0.0 || d.is_normal());
+    (fits && d[0].is_finite()).then_some(Segment { d, x: centre as f32 })
 }
 
 /// Octave `exponent` of one side cut into 2^bits segments.
-fn octave(f: &impl Fn(f32) -> f32, exponent: i32, sign: f64, bits: u8) -> Vec<Segment> {
+/// `end` is the magnitude from which no segment is used.
+fn octave(f: &impl Fn(f32) -> f32, exponent: i32, sign: f64, bits: u8, end: f64) -> Vec<Segment> {
     let base = 2f64.powi(exponent);
     let width = base / f64::from(1u32 << bits);
     (0..1u32 << bits)
         .map(|i| {
             let low = base + f64::from(i) * width;
-            let centre = sign * (low + width / 2.0);
-            let (a, b) = (sign * low, sign * (low + width));
+            let high = if low < end { (low + width).min(end) } else { low + width };
+            let centre = f64::from((sign * (low + high) / 2.0) as f32);
+            let (a, b) = (sign * low, sign * high);
             fit(f, a.min(b), a.max(b), centre)
         })
         .collect()
 }
 
-/// The fewest segments whose error stays near the rounding of the evaluation itself.
-fn adaptive(f: &impl Fn(f32) -> f32, exponent: i32, sign: f64, end: f64) -> Vec<Segment> {
-    /// Relative to the largest magnitude in the octave.
-    const TOLERANCE: f64 = 3e-7;
+/// The fewest segments whose error stays within the tolerance, at most 128.
+/// `tolerance` is relative to the largest magnitude in the octave.
+fn adaptive(
+    f: &impl Fn(f32) -> f32,
+    exponent: i32,
+    sign: f64,
+    end: f64,
+    tolerance: f64,
+) -> Vec<Segment> {
     const MOST_BITS: u8 = 7;
     const SAMPLES: u32 = 256;
     let base = 2f64.powi(exponent);
@@ -155,10 +184,10 @@ fn adaptive(f: &impl Fn(f32) -> f32, exponent: i32, sign: f64, end: f64) -> Vec<
     let scale = want.iter().filter(|y| y.is_finite()).fold(0.0f64, |m, y| m.max(y.abs()));
     let mut bits = 0;
     loop {
-        let segments = octave(f, exponent, sign, bits);
+        let segments = octave(f, exponent, sign, bits, end);
         let fine = samples.iter().zip(&want).all(|(x, y)| {
             let at = (x.to_bits() & 0x7F_FFFF) as usize >> (23 - u32::from(bits));
-            !y.is_finite() || (f64::from(segments[at].evaluate(*x)) - y).abs() <= TOLERANCE * scale
+            !y.is_finite() || (f64::from(segments[at].evaluate(*x)) - y).abs() <= tolerance * scale
         });
         if fine || bits == MOST_BITS {
             return segments;
@@ -174,6 +203,22 @@ impl TableSet {
     /// Program error: the function is fixed logic or has no number, or V1, whose tables no page
     /// describes.
     pub fn push_generated(&mut self, func: ActFunc, generation: Generation) -> Result<()> {
+        /// Finest first; the first of them whose records fit is taken.
+        const TOLERANCES: [f64; 5] = [3e-7, 1e-6, 3e-6, 1e-5, 3e-5];
+        let mut result = Ok(());
+        for tolerance in TOLERANCES {
+            let mut set = self.clone();
+            set.push_fitted(func, generation, tolerance)?;
+            result = set.check();
+            if result.is_ok() {
+                *self = set;
+                break;
+            }
+        }
+        result
+    }
+
+    fn push_fitted(&mut self, func: ActFunc, generation: Generation, tolerance: f64) -> Result<()> {
         let bad =
             |m: String| Error::new(ErrorClass::ProgramError, format!("activation table: {m}"));
         if generation == Generation::V1 {
@@ -207,7 +252,7 @@ impl TableSet {
             profile.control_base[side] = record(self.control.len())?;
             let mut exponent = plan.low;
             while 2f32.powi(exponent) < end {
-                let segments = adaptive(&f, exponent, sign, end.into());
+                let segments = adaptive(&f, exponent, sign, end.into(), tolerance);
                 let size = segments.len().trailing_zeros() as u8;
                 let base = record(self.buckets.len())?;
                 self.control.push(Control { base, lsb: 23 - size, size });
@@ -243,7 +288,7 @@ impl TableSet {
             self.buckets.push(small);
         }
         self.functions.push((number, profile));
-        self.check()
+        Ok(())
     }
 
     /// Whether the engine's tables hold the set.

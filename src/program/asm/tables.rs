@@ -1,5 +1,5 @@
 //! `.act_tables 3 profile 36 "silu.json"`, `.act_tables 3 blobs "bkt.bin" "ctl.bin" "set.json"`,
-//! `.act_tables 3 generated Silu, Gelu`.
+//! `.act_tables 3 generated Silu, Gelu`, `.act_tables 3 named silu_set`.
 
 use super::super::limits;
 use super::super::model::TableSource;
@@ -16,7 +16,7 @@ impl Assembler<'_> {
         let start = cursor.span();
         let generation = self.generation(start)?;
         let set = integer(cursor, &self.names, 0, u32::MAX.into())? as u32;
-        let form = cursor.ident("`profile`, `blobs` or `generated`")?;
+        let form = cursor.ident("`profile`, `blobs`, `generated` or `named`")?;
         let mut parts = Vec::new();
         match form.text {
             "profile" => {
@@ -48,8 +48,16 @@ impl Assembler<'_> {
                     break;
                 }
             },
+            "named" => {
+                let name = cursor.ident("a name of at most 31 letters")?;
+                if name.text.len() > 31 || self.program.table_names.contains_key(name.text) {
+                    let message = "the name is too long or taken";
+                    return Err(SyntaxError::new(name.span, message));
+                }
+                self.program.table_names.insert(name.text.to_owned(), set);
+            }
             _ => {
-                let message = "expected `profile`, `blobs` or `generated`";
+                let message = "expected `profile`, `blobs`, `generated` or `named`";
                 return Err(SyntaxError::new(form.span, message));
             }
         }

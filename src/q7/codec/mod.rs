@@ -23,7 +23,7 @@ pub use table::{FormatId, Place, Row, Status, Tables, tables};
 const PAGE: &str = "wiki: isa/core/libisa-decode-model";
 
 /// What the decoder accepts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Options {
     /// Accept this project's private codes for operations whose hardware word is not published.
     /// Code of the vendor must be read without it.

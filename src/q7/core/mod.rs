@@ -140,7 +140,7 @@ pub enum Stop {
 }
 
 /// Memory sizes and choices of a core.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct CoreConfig {
     /// Bytes of instruction RAM at address 0.
     pub iram_size: u32,
@@ -174,11 +174,12 @@ impl CoreConfig {
 }
 
 /// One core.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Core {
     /// Vector-side registers.
     pub regs: RegFile,
     /// Physical address registers.
+    #[serde(with = "serde_big_array::BigArray")]
     pub(crate) ar: [u32; 64],
     /// First physical register of the window, a multiple of 8.
     pub(crate) window: u32,
@@ -199,6 +200,7 @@ pub struct Core {
     /// Processor state.
     pub ps: u32,
     /// Special registers without a behaviour of their own, by number.
+    #[serde(with = "serde_big_array::BigArray")]
     pub(crate) plain: [u32; 256],
     /// `threadptr`.
     pub threadptr: u32,
@@ -213,11 +215,15 @@ pub struct Core {
     /// Added to the cycle to give CCOUNT.
     pub(crate) ccount_offset: u32,
     /// Cycle at which each register's value can be read, by scoreboard index.
+    #[serde(with = "serde_big_array::BigArray")]
     pub(crate) ready: [i64; timing::SLOTS],
     /// Executed instructions or bundles.
     pub instructions: u64,
+    // decoded again when it is needed
+    #[serde(skip)]
     pub(crate) code: predecode::Code,
     pub(crate) code_stale: bool,
+    #[serde(skip)]
     pub(in crate::q7::core) scratch: vector::Scratch,
     /// Configuration.
     pub config: CoreConfig,

@@ -43,7 +43,7 @@ pub const ACCUMULATOR: u8 = 12;
 pub const ACCUMULATOR_USE: u8 = 12;
 
 /// Parameters that the pages leave open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Timing {
     /// OPEN: bubble of a taken branch, by default resolve stage 3 plus fetch latency 3.
     /// (wiki: uarch/pipeline-timing)

@@ -17,7 +17,7 @@ use super::ucpl::UcplHeader;
 use super::{Bounds, CORES, MAX_LIBRARY, Staged};
 
 /// Sizes and choices of a cluster.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct ClusterConfig {
     /// Each core.
     pub core: CoreConfig,
@@ -63,7 +63,7 @@ impl ClusterConfig {
 }
 
 /// A library in a core.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Loaded {
     /// Library number.
     pub index: u32,
@@ -102,7 +102,7 @@ pub struct DispatchReport {
 }
 
 /// Eight cores.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Cluster {
     /// The cores; PRID is the index.
     pub cores: Vec<Core>,
@@ -342,6 +342,35 @@ impl Cluster {
             report.cores |= 1 << core;
         }
         Ok(report)
+    }
+
+    /// Prepares core `core` to run the kernel of a POOL instruction (or of a custom operation's
+    /// HEADER with its PAYLOADs) as [`Cluster::dispatch`] and [`Cluster::custom_op`] would, and
+    /// runs nothing: a debugger then steps the core. Says whether the core has a kernel for it.
+    pub fn begin(&mut self, core: usize, words: &[[u8; 64]]) -> bool {
+        let Some(first) = words.first() else { return false };
+        let opcode = first[0];
+        let custom = opcode == super::entries::CUSTOM_OP;
+        let spec = if custom {
+            first[14]
+        } else if opcode == table::EXTENDED {
+            first[12]
+        } else {
+            0
+        };
+        let Some(function) = self.lookup(core, opcode, spec) else { return false };
+        let count = words.len() as u32;
+        for (i, word) in words.iter().enumerate() {
+            self.put_word(core, count - 1 - i as u32, word);
+        }
+        let base = self.config.word_address.wrapping_sub(64 * (count - 1));
+        let (stack, arguments) = if custom {
+            (base.wrapping_sub(64) & !63, [base, count - 1, u32::from(spec)])
+        } else {
+            (self.config.stack, [base, u32::from(opcode), u32::from(spec)])
+        };
+        self.cores[core].begin_call(function, stack, &arguments);
+        true
     }
 
     /// Puts an instruction word where kernels find it; `slot` counts 64-byte places downwards.

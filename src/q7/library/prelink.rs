@@ -16,7 +16,7 @@ pub const FILL: u8 = 0xa5;
 pub const TABLE_SECTION: &str = "kernel_info_table";
 
 /// Where a library may lie in a core's memories.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Bounds {
     /// First address for code.
     pub code_base: u32,

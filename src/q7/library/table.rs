@@ -9,7 +9,7 @@ pub const ROW: usize = 8;
 pub const EXTENDED: u8 = 0xf0;
 
 /// One row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct KernelRow {
     /// POOL opcode.
     pub opcode: u8,

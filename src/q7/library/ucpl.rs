@@ -8,7 +8,7 @@ pub const MAGIC: [u8; 8] = *b"UCPL \0\0\0";
 pub const HEADER: u32 = 32;
 
 /// The 32-byte header: code at [`HEADER`], data at `data_offset`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct UcplHeader {
     /// Bytes of code, a multiple of 4.
     pub code_length: u32,
