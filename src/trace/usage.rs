@@ -284,11 +284,11 @@ mod tests {
         let config = MachineConfig::builtin(Generation::V3);
         let mut usage = Usage::new(&config.geometry);
         let all = sbuf(0, config.geometry.sbuf_active.into());
-        for i in 0..100_000u64 {
+        for i in 0..10_000u64 {
             usage.touch(i * 1000, &[Access::write(all.clone())]);
             usage.touch(i * 1000 + 500, &[Access::read(all.clone())]);
         }
-        let got = records(usage, 100_000_000);
+        let got = records(usage, 10_000_000);
         let sbuf: Vec<_> = got.iter().filter(|r| r.1 == 0).collect();
         assert!(sbuf.len() <= BUCKETS, "{}", sbuf.len());
         // half the time, in half the partitions
