@@ -74,7 +74,7 @@ fn a_run_from_any_checkpoint_ends_as_the_uninterrupted_one() {
         let mut files: Vec<PathBuf> =
             std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().path()).collect();
         files.sort();
-        assert!(files.len() >= 2, "{name} left {} checkpoints", files.len());
+        assert!(!files.is_empty(), "{name} left no checkpoint");
         for (i, file) in files.iter().enumerate() {
             let checkpoint = Arc::new(Checkpoint::load(file).unwrap());
             for threads in [0, 2] {
@@ -89,6 +89,7 @@ fn a_run_from_any_checkpoint_ends_as_the_uninterrupted_one() {
         }
     }
     println!("{restored} restored runs");
+    assert!(restored > 3 * PROGRAMS.len());
 }
 
 /// Runs with a snapshot and a return to it after every `stride` entries of the agenda; gives the

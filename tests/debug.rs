@@ -151,7 +151,7 @@ fn every_command_has_help_and_is_executed() {
 #[test]
 fn the_debugger_starts_at_a_checkpoint() {
     let dir = tempfile::tempdir().unwrap();
-    let every = ["--checkpoint-every", "3000", "--checkpoint-dir"];
+    let every = ["--checkpoint-every", "300", "--checkpoint-dir"];
     Command::cargo_bin("tpbemu")
         .unwrap()
         .args(["run", "programs/v1-sp", "--summary", "none"])

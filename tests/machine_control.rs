@@ -236,7 +236,8 @@ fn test_event_sem_reads_without_waiting() {
 /// Integer operations on random registers against the host's own arithmetic.
 #[test]
 fn random_register_arithmetic() {
-    let ops: [(&str, fn(u32, u32) -> u32); 4] = [
+    type Function = fn(u32, u32) -> u32;
+    let ops: [(&str, Function); 4] = [
         ("BITWISE_AND", |a, b| a & b),
         ("BITWISE_OR", |a, b| a | b),
         ("BITWISE_XOR", |a, b| a ^ b),

@@ -157,12 +157,21 @@ fn a_counted_loop_runs_its_branch() {
 }
 
 #[test]
-fn an_endless_loop_reaches_the_limit() {
+fn an_endless_loop_that_counts_reaches_the_limit() {
     let g = Generation::V3;
+    let mut count = word(g, op::ALU_OP, NONE, (0x13, 4), 0);
+    count.set(f::ctrl_al::OP, 4);
+    count.set(f::ctrl_al::DTYPE, 8);
+    count.set(f::ctrl_al::SRC1_DATASRC, 1);
+    count.set(f::ctrl_al::DST_DTYPE, 8);
+    count.set(f::ctrl_al::SRC0_REG_LO, 5);
+    count.set(f::ctrl_al::DST_REG_LO, 5);
+    count.set(f::ctrl_al::IMMEDIATE, 1);
     let mut branch = Inst::empty(g, op::COMPARE_BRANCH);
     branch.set(f::ctrl_br::CMP_DTYPE, 8);
     branch.set(f::ctrl_br::TARGET_MODE, 3);
-    let p = program(g, &[(Engine::Sp, vec![branch])]);
+    branch.set(f::ctrl_br::BR_IMMEDIATE, u64::from((-64i32) as u32));
+    let p = program(g, &[(Engine::Sp, vec![count, branch])]);
     let options = || Options { max_cycles: Some(10_000), ..Options::default() };
     let config = Arc::new(MachineConfig::builtin(g));
     let r = machine::run(p, config, options, |_, _| Vec::new(), false).unwrap();

@@ -216,8 +216,11 @@ pub fn sync_name(machine: &Machine, id: SyncId) -> String {
     machine.named(&id.to_string())
 }
 
+/// An event or semaphore, its value, and who changed it last, and when: (stream, tick).
+pub type SyncRow = (SyncId, u32, Option<(u16, u64)>);
+
 /// Events and semaphores: those with a name and those that are not zero.
-pub fn sync_rows(machine: &Machine) -> Vec<(SyncId, u32, Option<(u16, u64)>)> {
+pub fn sync_rows(machine: &Machine) -> Vec<SyncRow> {
     let program = machine.program();
     let number = |n: &u32| u16::try_from(*n).ok();
     let mut ids: Vec<SyncId> = program

@@ -137,7 +137,7 @@ fn bars(film: &Film, view: &View<'_>) -> Vec<Bar> {
                 let at = |b: &&mut Bar| Some(b.span.start) == place.tick;
                 let exact = all.iter_mut().filter(same).find(at).map(|b| b.involved = true);
                 if exact.is_none()
-                    && let Some(b) = all.iter_mut().filter(same).next_back()
+                    && let Some(b) = all.iter_mut().rfind(same)
                 {
                     b.involved = true;
                 }

@@ -46,7 +46,7 @@ mod primitives {
     }
 }
 
-#[allow(dead_code, unreachable_pub)]
+#[allow(dead_code, unreachable_pub, clippy::duplicate_mod)]
 #[path = "tickets.rs"]
 mod tickets;
 

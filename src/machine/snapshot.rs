@@ -263,13 +263,12 @@ impl Machine {
             self.agenda.at(entry.tick, entry.stream, entry.action);
         }
         for (s, saved) in state.streams.into_iter().enumerate() {
-            self.streams[s] = self.load_stream(s, saved, &work)?;
+            self.streams[s] = self.load_stream(s, saved, work)?;
         }
         for (q, saved) in state.queues.into_iter().enumerate() {
             self.queues[q] = self.load_queue(saved)?;
         }
-        self.log =
-            state.log.map(|log| load_log(log, self.image.blocks.len(), &work)).transpose()?;
+        self.log = state.log.map(|log| load_log(log, self.image.blocks.len(), work)).transpose()?;
         self.dma = state.dma;
         self.ports = state.ports;
         self.power = state.power;

@@ -99,10 +99,13 @@ struct Shared<R> {
     faults: Mutex<Vec<WorkFault>>,
 }
 
+/// A worker thread and the way to it; both are taken when it ends.
+type Worker<R> = (Option<Sender<Job<R>>>, Option<JoinHandle>);
+
 /// The conductor's side: hands out works and waits for them.
 pub struct Crew<R: Runner> {
     shared: Arc<Shared<R>>,
-    threads: Vec<(Option<Sender<Job<R>>>, Option<JoinHandle>)>,
+    threads: Vec<Worker<R>>,
     scratch: R::Scratch,
     tickets: Vec<u64>,
     order: u64,

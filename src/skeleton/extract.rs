@@ -25,6 +25,9 @@ use crate::sync::{Compare, Operand, SyncId, UpdateKind, When};
 use crate::trace::tee::Shared;
 use crate::trace::{InstRecord, Record, Recorder};
 
+/// Of each instruction that rings, by stream and number: the job, and ticks until the queue has it.
+type Rings = HashMap<(usize, u32), (u32, u64)>;
+
 /// Works beyond which no skeleton is made: pairs of works are compared one by one.
 const MOST_WORKS: usize = 20_000;
 
@@ -237,7 +240,7 @@ impl<'a> Maker<'a> {
     }
 
     /// Jobs without their transfers, and the job that each ringing instruction rings for.
-    fn jobs(&mut self) -> std::result::Result<HashMap<(usize, u32), (u32, u64)>, Stop> {
+    fn jobs(&mut self) -> std::result::Result<Rings, Stop> {
         let mut job_of = HashMap::new();
         let config = Arc::clone(&self.out.config);
         for q in 0..self.image.queues.len() {

@@ -291,9 +291,9 @@ mod tests {
         let got = records(usage, 10_000_000);
         let sbuf: Vec<_> = got.iter().filter(|r| r.1 == 0).collect();
         assert!(sbuf.len() <= BUCKETS, "{}", sbuf.len());
-        // half the time, in half the partitions
+        // half the time, in half the partitions; a bucket of 8192 ticks cuts a period of 1000
         for r in &sbuf[1..sbuf.len() - 1] {
-            assert!((4900..5100).contains(&r.2[0]) && (2450..2550).contains(&r.3), "{r:?}");
+            assert!((4850..5150).contains(&r.2[0]) && (2425..2575).contains(&r.3), "{r:?}");
         }
     }
 }

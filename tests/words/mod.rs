@@ -130,8 +130,8 @@ pub fn assign(inst: &mut Inst, text: &str) {
 
 /// A word whose fields have plain defaults, then the table's defaults of its struct and opcode.
 pub fn base(generation: Generation, byte: u8, spec: u8) -> Inst {
-    static KNOWN: LazyLock<Mutex<HashMap<(Generation, u8, u8), Inst>>> =
-        LazyLock::new(Mutex::default);
+    type Known = HashMap<(Generation, u8, u8), Inst>;
+    static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
     *KNOWN
         .lock()
         .unwrap()

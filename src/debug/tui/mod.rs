@@ -3,6 +3,7 @@
 
 mod draw;
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -209,9 +210,12 @@ pub fn run(debugger: Debugger) -> io::Result<()> {
 }
 
 fn serve(terminal: &mut DefaultTerminal, app: &mut App) -> io::Result<()> {
+    // typed while a command ran
+    let mut ahead = VecDeque::new();
     while !app.debugger.quit {
         terminal.draw(|frame| draw(frame, app))?;
-        let key = match event::read()? {
+        let event = ahead.pop_front().map_or_else(event::read, Ok)?;
+        let key = match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => key,
             _ => continue,
         };
@@ -223,7 +227,7 @@ fn serve(terminal: &mut DefaultTerminal, app: &mut App) -> io::Result<()> {
             app.say(&format!("> {line}"));
             app.running = true;
             terminal.draw(|frame| draw(frame, app))?;
-            let answer = interruptible(&mut app.debugger, &line)?;
+            let answer = interruptible(&mut app.debugger, &line, &mut ahead)?;
             app.running = false;
             app.answered(answer);
         }
@@ -231,18 +235,25 @@ fn serve(terminal: &mut DefaultTerminal, app: &mut App) -> io::Result<()> {
     Ok(())
 }
 
-/// Executes a command on a thread of its own while this one looks for Ctrl-C.
-fn interruptible(debugger: &mut Debugger, line: &str) -> io::Result<Result<String, String>> {
+/// Executes a command on a thread of its own while this one looks for Ctrl-C; other events wait in
+/// `ahead`.
+fn interruptible(
+    debugger: &mut Debugger,
+    line: &str,
+    ahead: &mut VecDeque<Event>,
+) -> io::Result<Result<String, String>> {
     let interrupt = Arc::clone(&debugger.session.interrupt);
     std::thread::scope(|scope| {
         let command = scope.spawn(move || debugger.execute(line));
         let mut wait = Duration::from_millis(1);
         while !command.is_finished() {
-            if event::poll(wait)?
-                && let Event::Key(key) = event::read()?
-                && is_control(&key, 'c')
-            {
-                interrupt.store(true, Ordering::Relaxed);
+            if event::poll(wait)? {
+                match event::read()? {
+                    Event::Key(key) if is_control(&key, 'c') => {
+                        interrupt.store(true, Ordering::Relaxed);
+                    }
+                    other => ahead.push_back(other),
+                }
             }
             wait = (wait * 2).min(Duration::from_millis(50));
         }

@@ -262,7 +262,8 @@ impl TableSet {
             let bits = end.to_bits();
             let limit =
                 |bucket| Limit { exponent: (bits >> 23) as u8, mantissa: bits & 0x7F_FFFF, bucket };
-            profile.large[side] = limit(record(self.buckets.len())?);
+            let bucket = record(self.buckets.len())?;
+            profile.large[side] = limit(bucket);
             let last = || {
                 let bits = f32::from_bits(bits - 1).to_bits();
                 let control = self.control.last()?;
