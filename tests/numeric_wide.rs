@@ -64,7 +64,8 @@ fn integer(from: Dtype, to: Dtype, values: &[u32], single: impl Fn(u32) -> Singl
 
 fn everything(count: usize, seed: u64) -> usize {
     let values = words(count, seed);
-    let sources: [(Dtype, fn(u32) -> Single); 3] = [
+    type Value = fn(u32) -> Single;
+    let sources: [(Dtype, Value); 3] = [
         (Dtype::Fp32, |v| Single::from_bits(v.into())),
         (Dtype::Int32, |v| Single::from_i128((v as i32).into()).value),
         (Dtype::Uint32, |v| Single::from_u128(v.into()).value),

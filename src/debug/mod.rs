@@ -1,6 +1,6 @@
 //! The debugger: a machine that is stepped, stopped, looked at and taken back.
 //!
-//! [`session`] moves the machine, [`command`] executes what the user types, [`line`] and [`tui`]
+//! [`session`] moves the machine, [`command`] executes what the user types, [`mod@line`] and [`tui`]
 //! are the two ways to type it.
 
 pub mod breakpoints;
