@@ -7,6 +7,8 @@
 
 use std::sync::OnceLock;
 
+pub use pulp::NullaryFnOnce;
+
 /// A compiled version of the loops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -49,9 +51,11 @@ impl Level {
         }
     }
 
-    /// Calls `f` as compiled for this version; portable code where the host cannot run it.
+    /// Calls `f` as compiled for this version; portable code where the host cannot run it. Only
+    /// what is inlined into `f` is compiled so: a closure is if it is small, a type of its own
+    /// whose `call` is `#[inline(always)]` always.
     #[inline(always)]
-    pub fn run<R>(self, f: impl FnOnce() -> R) -> R {
+    pub fn run<F: NullaryFnOnce>(self, f: F) -> F::Output {
         #[cfg(target_arch = "x86_64")]
         match self {
             Level::V3 => {
@@ -66,7 +70,7 @@ impl Level {
             }
             Level::Scalar => {}
         }
-        f()
+        f.call()
     }
 }
 

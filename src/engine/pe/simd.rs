@@ -4,7 +4,7 @@
 //! FP32, so all results are bit-identical whatever the host. A fused multiply-add is used only
 //! where the caller knows that all products are exact.
 
-use crate::numeric::simd::Level;
+use crate::numeric::simd::{Level, NullaryFnOnce};
 
 /// Columns of a block of weights.
 const BLOCK: usize = super::array::BLOCK;
@@ -34,13 +34,27 @@ pub fn panel(level: Level) -> usize {
 
 /// Does the job as compiled for `level`.
 pub fn multiply(level: Level, job: Job<'_>) {
-    let fused = level != Level::Scalar && job.exact;
-    match (level, fused) {
+    match (level, job.exact) {
         (Level::Scalar, _) => product::<4, 8, false>(job),
-        (Level::V3, false) => level.run(|| product::<4, 16, false>(job)),
-        (Level::V3, true) => level.run(|| product::<4, 16, true>(job)),
-        (Level::V4, false) => level.run(|| product::<4, 32, false>(job)),
-        (Level::V4, true) => level.run(|| product::<4, 32, true>(job)),
+        (Level::V3, false) => level.run(Product::<4, 16, false>(job)),
+        (Level::V3, true) => level.run(Product::<4, 16, true>(job)),
+        (Level::V4, false) => level.run(Product::<4, 32, false>(job)),
+        (Level::V4, true) => level.run(Product::<4, 32, true>(job)),
+    }
+}
+
+/// [`product`], to be compiled for the instruction set that runs it: without one that has a fused
+/// multiply-add each of its steps would be a call.
+struct Product<'a, const COLS: usize, const PANEL: usize, const FUSED: bool>(Job<'a>);
+
+impl<const COLS: usize, const PANEL: usize, const FUSED: bool> NullaryFnOnce
+    for Product<'_, COLS, PANEL, FUSED>
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        product::<COLS, PANEL, FUSED>(self.0);
     }
 }
 
