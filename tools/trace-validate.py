@@ -101,7 +101,7 @@ def perfetto(path):
             assert p.timestamp >= begin, "a slice ends after it begins"
             last[e.track_uuid] = p.timestamp
             continue
-        args = {keys[a.name_iid]: values[a.string_value_iid] if a.string_value_iid else a.uint_value
+        args = {keys[a.name_iid]: values[a.string_value_iid] if a.string_value_iid else a.string_value or a.uint_value
                 for a in e.debug_annotations}
         name = names[e.name_iid]
         if e.type == TrackEvent.TYPE_SLICE_BEGIN:

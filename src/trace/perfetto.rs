@@ -87,6 +87,8 @@ impl Strings {
 enum Value<'a> {
     Int(u64),
     Text(&'a str),
+    /// A text that hardly comes twice: not defined apart, which would keep it in memory.
+    Once(&'a str),
 }
 
 /// Writes the trace.
@@ -245,6 +247,7 @@ impl PerfettoTrace {
             match value {
                 Value::Int(n) => a.uint(3, *n),
                 Value::Text(t) => a.uint(17, self.values.id(t, 29, 2, &mut self.interned)),
+                Value::Once(t) => a.bytes(6, t.as_bytes()),
             };
             event.message(ANNOTATION, &a);
         }
@@ -332,7 +335,7 @@ impl PerfettoTrace {
             arguments.push(("source", Value::Text(source)));
         }
         if let Some(waited) = &waited {
-            arguments.push(("waited", Value::Text(waited)));
+            arguments.push(("waited", Value::Once(waited)));
         }
         if let Some(cause) = i.stall {
             arguments.push(("stall", Value::Text(cause_name(cause))));
