@@ -112,6 +112,13 @@ impl Operand {
                 ));
             }
         };
+        // words with such types pack several elements; opcodes that take them name the words
+        if dtype.bits() < 8 || dtype.is_cptc() {
+            return Err(Error::missing_spec(
+                format!("how an access pattern steps over elements of {}", dtype.name()),
+                "wiki: firmware/kernels/dtype-model",
+            ));
+        }
         let size = dtype.size();
         if !(address as usize).is_multiple_of(size) {
             return Err(Error::illegal(
