@@ -126,6 +126,19 @@ fn a_circular_wait_is_named() {
     assert!(e.message.contains("cycle: PE -> DVE -> ACT -> PE"), "{e}");
 }
 
+/// Adds (4) or subtracts (5) one from R5, and counts semaphore 4 up.
+fn by_one(g: Generation, operation: u64) -> Inst {
+    let mut inst = word(g, op::ALU_OP, NONE, (0x13, 4), 0);
+    inst.set(f::ctrl_al::OP, operation);
+    inst.set(f::ctrl_al::DTYPE, 8);
+    inst.set(f::ctrl_al::SRC1_DATASRC, 1);
+    inst.set(f::ctrl_al::DST_DTYPE, 8);
+    inst.set(f::ctrl_al::SRC0_REG_LO, 5);
+    inst.set(f::ctrl_al::DST_REG_LO, 5);
+    inst.set(f::ctrl_al::IMMEDIATE, 1);
+    inst
+}
+
 #[test]
 fn a_counted_loop_runs_its_branch() {
     let g = Generation::V3;
@@ -135,14 +148,7 @@ fn a_counted_loop_runs_its_branch() {
     start.set(f::ctrl_mv::MOVE_SOURCE, 1);
     start.bytes[24] = 5;
     start.bytes[32] = 10;
-    let mut decrement = word(g, op::ALU_OP, NONE, (0x13, 4), 0);
-    decrement.set(f::ctrl_al::OP, 5);
-    decrement.set(f::ctrl_al::DTYPE, 8);
-    decrement.set(f::ctrl_al::SRC1_DATASRC, 1);
-    decrement.set(f::ctrl_al::DST_DTYPE, 8);
-    decrement.set(f::ctrl_al::SRC0_REG_LO, 5);
-    decrement.set(f::ctrl_al::DST_REG_LO, 5);
-    decrement.set(f::ctrl_al::IMMEDIATE, 1);
+    let decrement = by_one(g, 5);
     let mut branch = Inst::empty(g, op::COMPARE_BRANCH);
     branch.set(f::ctrl_br::CMP_OP, 6);
     branch.set(f::ctrl_br::CMP_DTYPE, 8);
@@ -159,14 +165,7 @@ fn a_counted_loop_runs_its_branch() {
 #[test]
 fn an_endless_loop_that_counts_reaches_the_limit() {
     let g = Generation::V3;
-    let mut count = word(g, op::ALU_OP, NONE, (0x13, 4), 0);
-    count.set(f::ctrl_al::OP, 4);
-    count.set(f::ctrl_al::DTYPE, 8);
-    count.set(f::ctrl_al::SRC1_DATASRC, 1);
-    count.set(f::ctrl_al::DST_DTYPE, 8);
-    count.set(f::ctrl_al::SRC0_REG_LO, 5);
-    count.set(f::ctrl_al::DST_REG_LO, 5);
-    count.set(f::ctrl_al::IMMEDIATE, 1);
+    let count = by_one(g, 4);
     let mut branch = Inst::empty(g, op::COMPARE_BRANCH);
     branch.set(f::ctrl_br::CMP_DTYPE, 8);
     branch.set(f::ctrl_br::TARGET_MODE, 3);
