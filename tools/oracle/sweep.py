@@ -13,15 +13,10 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import vector  # noqa: E402
 from sweep_arith import ARITH  # noqa: E402
+from sweep_data import DATA  # noqa: E402
 
 
 if __name__ == "__main__":
-    families = dict(ARITH)
-    try:
-        from sweep_data import DATA
-        families |= DATA
-    except ImportError:
-        pass
-    for i, (name, make) in enumerate(families.items()):
+    for i, (name, make) in enumerate((ARITH | DATA).items()):
         if len(sys.argv) < 2 or name in sys.argv[1:]:
             vector.write(name, make(np.random.default_rng(5000 + i)))

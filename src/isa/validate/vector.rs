@@ -444,7 +444,7 @@ pub(super) fn tensor_scalar_addr(cx: &mut Context<'_>, _def: &'static OpcodeDef)
     // Cases A to E of the page. Where a case names one immediate type it is that of the first.
     let ok = match ops {
         (MULT, ADD) if inp == INT32 && out == UINT64 => t0 == INT32 && t1 == UINT64,
-        (ADD, BYPASS) => is_wide(inp) && out == UINT64 && t0 == UINT64 && inline1,
+        (ADD, BYPASS) => inp == INT32 && out == UINT64 && t0 == UINT64 && inline1,
         (MULT, BYPASS) => inp == INT32 && out == INT32 && t0 == INT32,
         (MULT, ADD) => inp == INT32 && out == INT32 && t0 == INT32 && t1 == INT32,
         (SUBTRACT, IS_LT) if inp == UINT64 => small(out) && t0 == UINT64 && t1 == UINT64,
