@@ -513,7 +513,7 @@ def batch_norm(rng):
         two, gen = k >= 24, LATER[k % 5]
         dp, di = ["fp32", "bf16", "fp16"][k % 3], ["fp32", "bf16", "fp16"][k // 3 % 3]
         if not two:
-            di = dp
+            di = "fp32"  # the mean of the first form
         d0, d1, do = ((FLOATS + INTS)[i % 12] for i in (k, 5 * k + 1, 7 * k))
         t = Trial(rng, gen)
         n = int(rng.integers(1, 17))
@@ -601,17 +601,17 @@ def integers(rng):
     for k in range(48):
         form, op = k % 2, wide_ops[k // 2 % 8]
         shift = op in ("asl", "lsl", "asr", "lsr")
-        signed = op == "mult_int" or shift and k % 3 == 0
+        # a scalar has the sign of the tensor, and counts have none
+        signed = op == "mult_int" or shift and k % 3 == 0 and not form
         names = ["i8", "i16", "i32"] if signed else ["u8", "u16", "u32"]
         d = names[int(rng.integers(0, 3))]
-        d1 = (["i8", "i16", "i32"] if signed and form else ["u8", "u16", "u32"])[
-            int(rng.integers(0, 3))] if shift else names[int(rng.integers(0, 3))]
+        d1 = (["u8", "u16", "u32"] if shift else names)[int(rng.integers(0, 3))]
         t = Trial(rng, "v5", "dve" if form else "pool")
         n = int(rng.integers(1, 13))
         a = t.operand(d, n, 2)
         counts = (lambda c, m: rng.integers(0, 32, m)) if shift else None
         do0 = names[2] if not shift else ["u32", "i32"][k % 2]
-        do1 = names[2] if not shift else ["i32" if signed else "u32"][0]
+        do1 = names[2]
         fields = dict(out0_out1_dtype=pair(do0, do1), op=OPS[op], num_active_channels=t.n)
         if form:
             if k // 16 % 2:

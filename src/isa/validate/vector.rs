@@ -543,10 +543,10 @@ pub(super) fn int_wide(cx: &mut Context<'_>, def: &'static OpcodeDef) -> Result<
     let all_int = [s0, s1, d0, d1].iter().all(|t| is_int(*t));
     let shift = class::IS_SHIFT_OP.contains(code);
     let signs = match code {
-        ADD_INT | SUBTRACT_INT | MULT_UINT if tensor => !is_signed(s0) && !is_signed(s1),
-        MULT_INT if tensor => is_signed(s0) && is_signed(s1),
-        _ if shift => !is_signed(s1),
-        _ => is_signed(s0) == is_signed(s1),
+        ADD_INT | SUBTRACT_INT | MULT_UINT => !is_signed(s0) && !is_signed(s1),
+        MULT_INT => is_signed(s0) && is_signed(s1),
+        // The count of a shift is unsigned; a scalar count has the signedness of the tensor too.
+        _ => !is_signed(s1) && (tensor || !is_signed(s0)),
     };
     let outs = shift || class::IS_VALID_32B_INT.contains(d0) && is_signed(d1) == is_signed(s0);
     cx.require(&WIDE_TYPES, all_int && signs && outs, || {
