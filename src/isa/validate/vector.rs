@@ -15,6 +15,8 @@ rules! {
         "the operator must be one this opcode performs";
     TT_WIDE "tensor_tensor_64bit_types" "firmware/kernels/tensor-tensor"
         "64-bit operands need an integer operator of their signedness and three 64-bit types";
+    TT_SIGNS "s3s3d3_tt_valid_int_signness" "firmware/kernels/tensor-tensor-64bit"
+        "an integer operator needs three types of its signedness";
     TT_BITVEC_TYPES "tensor_tensor_bitvec_dtypes" "firmware/kernels/tensor-tensor"
         "bit-vector operands share one integer type; a 64-bit shift takes a UINT32 count";
     PARTITIONS "tt_valid_partitions" "firmware/kernels/tensor-tensor"
@@ -176,7 +178,9 @@ pub(super) fn tensor_tensor(cx: &mut Context<'_>, def: &'static OpcodeDef) -> Re
         _ => code == e::alu_op::BYPASS,
     };
     cx.require(&TT_OPS, ok, || op_name(code))?;
-    let wide = matches!(def.byte, op::TENSOR_TENSOR_ARITH_OP | op::TENSOR_TENSOR_BITVEC_OP);
+    // v2 has no path for 64-bit elements (wiki: firmware/kernels/tensor-tensor-64bit).
+    let wide = matches!(def.byte, op::TENSOR_TENSOR_ARITH_OP | op::TENSOR_TENSOR_BITVEC_OP)
+        && cx.generation() != Generation::V2;
     let source = Allow { wide, ..PLAIN };
     dtype(cx, "in0_in1_dtype low", s0, source)?;
     dtype(cx, "in0_in1_dtype high", s1, source)?;
@@ -193,6 +197,15 @@ pub(super) fn tensor_tensor(cx: &mut Context<'_>, def: &'static OpcodeDef) -> Re
                 };
                 let ok = same && class.contains(code);
                 cx.require(&TT_WIDE, ok, || format!("{} on {types:?}", op_name(code)))?;
+            }
+            if class::IS_VALID_INT_ALUOP.contains(code) {
+                let unsigned = |t: &u8| !is_signed(*t) && (is_int(*t) || is_wide(*t));
+                let ok = class::IS_SIGNED_ALU_OP.contains(code)
+                    && types.iter().all(|t| is_signed(*t))
+                    || class::IS_UNSIGNED_ALU_OP.contains(code) && types.iter().all(unsigned);
+                cx.require(&TT_SIGNS, ok, || {
+                    format!("{} on {:?}", op_name(code), types.map(dtype_name))
+                })?;
             }
         }
         op::TENSOR_TENSOR_BITVEC_OP => {
@@ -282,7 +295,7 @@ pub(super) fn tensor_scalar(cx: &mut Context<'_>, def: &'static OpcodeDef) -> Re
                 && (src0, src1) == (0, 0);
             let int_v5 =
                 def.byte == op::TENSOR_SCALAR_ARITH_OP && cx.generation() == Generation::V5;
-            let dve = |o| arith(o) || class::IS_VALID_INT_ALUOP_DVE.contains(o);
+            let dve = |o| class::IS_VALID_INT_ALUOP_DVE.contains(o);
             let ok = arith(op0) && arith(op1) || rsqrt || int_v5 && dve(op0) && dve(op1);
             cx.require(&TS_OPS, ok, pair)?;
             immediate(cx, "imm0", src0, 4)?;
