@@ -15,6 +15,13 @@ fn oracle_vectors() {
     peact_support::run_all(include_str!("golden/act/vectors.json"), Engine::Act);
 }
 
+/// Layouts, partitions, PSUM, types, scalar sources and accumulator commands
+/// (`tools/oracle/act_sweep.py`).
+#[test]
+fn oracle_sweep() {
+    peact_support::run_all(include_str!("golden/act/sweep.json"), Engine::Act);
+}
+
 /// What the pages print about functions and stages.
 #[test]
 fn page_vectors() {

@@ -1,5 +1,7 @@
 //! Vector opcodes against vectors of an independent oracle (`tools/oracle/vector.py`).
 
+#[path = "engine_vector/alu.rs"]
+mod alu;
 #[path = "engine_vector/golden.rs"]
 mod golden;
 #[path = "engine_vector/property.rs"]
