@@ -10,7 +10,7 @@ use tpbemu::engine::testing::Bench;
 use tpbemu::isa::{Engine, Generation, Inst, validate};
 use tpbemu::memory::Space;
 
-use super::{build, generation, hex, int};
+use super::word::{build, generation, hex, int};
 
 /// Bytes in a partition: first operands, one second operand for each channel, both alternating,
 /// results, FP32 scalars.
@@ -128,9 +128,8 @@ fn every_operation_of_every_generation() {
                 bench.put_f32(Space::Sbuf, c, SCALAR.into(), &scalars);
             }
             for ((op, code), letter) in ops.iter().zip(letters.as_str().unwrap().chars()) {
-                let what = || {
-                    format!("{} {} {} {op} {dtype}", text("form"), text("gen"), text("engine"))
-                };
+                let what =
+                    || format!("{} {} {} {op} {dtype}", text("form"), text("gen"), text("engine"));
                 if letter == ' ' {
                     continue;
                 }
@@ -157,7 +156,8 @@ fn every_operation_of_every_generation() {
                     }
                     continue;
                 }
-                let run = validate(&inst, engine, false).and_then(|()| bench.run(&inst).map(|_| ()));
+                let run =
+                    validate(&inst, engine, false).and_then(|()| bench.run(&inst).map(|_| ()));
                 if let Err(e) = run {
                     failed.push(format!("{}: {e:?}", what()));
                     continue;
