@@ -430,7 +430,7 @@ def batch_norm(rng):
         dst = t.operand(do, 3 * lanes, 2, "dst")
         counts = [(n + 1) // 2, n // 2] if lanes == 2 else [n, 0]
         table = None
-        if k % 6 == 5:  # other reciprocals in the table
+        if k % 2 == 1:  # other reciprocals in the table
             table = [f(1) / f(i) for i in range(1, 257)]
             at = int(rng.integers(0, 10))
             part = [f(x) for x in rng.uniform(0.1, 1, 8)]
