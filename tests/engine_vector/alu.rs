@@ -37,17 +37,28 @@ fn word(form: &str, gen_name: &str, opcode: &str, op: u64, code: u64, a: usize, 
             "op": op, "num_active_channels": n, "src0": src, "src1": row(B, &[0], &[a]),
             "dst": row(DST, &[1], &[a])}),
         "tensor-scalar" => {
-            let scalar = if form.ends_with("bits") || op >= 0xC0 { B } else { SCALAR };
+            let bits = form.ends_with("bits");
+            let scalar = if bits || op >= 0xC0 { B } else { SCALAR };
+            if form.contains("second") {
+                // x | 0 and x + -0.0 are x
+                let (first, nothing) = if bits { (0x0B, 0) } else { (0x04, 0x8000_0000u32) };
+                return json!({"opcode": opcode, "in_dtype": code, "out_dtype": code,
+                    "op0": first, "imm0": nothing, "op1": op, "imm1_src": 1, "imm1": scalar,
+                    "num_active_channels": n, "src": src, "dst": row(DST, &[1], &[a])});
+            }
             json!({"opcode": opcode, "in_dtype": code, "out_dtype": code, "op0": op,
                 "op1": 0, "imm0_src": 1, "imm0": scalar, "num_active_channels": n, "src": src,
                 "dst": row(DST, &[1], &[a])})
         }
         "scalar-tensor-tensor" => {
             let bits = form.ends_with("bits");
-            json!({"opcode": opcode, "in0_in1_dtype": pair, "out_dtype": code, "op0": op,
-                "op1": 0, "imm0_src": 1, "imm0": if bits { B } else { SCALAR },
+            let second = form.contains("second");
+            let (op0, op1) = if second { (0, op) } else { (op, 0) };
+            let src1 = if second { row(B, &[0], &[a]) } else { row(A, &[1], &[a]) };
+            json!({"opcode": opcode, "in0_in1_dtype": pair, "out_dtype": code, "op0": op0,
+                "op1": op1, "imm0_src": 1, "imm0": if bits { B } else { SCALAR },
                 "imm0_dtype": if bits { code } else { 10 }, "num_active_channels": n,
-                "src0": src, "src1": row(A, &[1], &[a]), "dst": row(DST, &[1], &[a])})
+                "src0": src, "src1": src1, "dst": row(DST, &[1], &[a])})
         }
         "reduce" => json!({"opcode": opcode, "in_dtype": code, "out_dtype": out, "op": op,
             "op_dim": x_dim, "num_active_channels": n, "src": pairs, "dst": row(DST, &[1], &[a])}),

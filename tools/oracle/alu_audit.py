@@ -154,6 +154,15 @@ def cache(gen, engine, op, d):
     return "f" if op in general(gen) and d not in WIDE + ["i32", "u32"] else "x"
 
 
+def second(first):
+    """The same operation as the second stage behind one that changes nothing."""
+    def letter(gen, engine, op, d):
+        found = first(gen, engine, op, d)
+        # integers and floats do not mix, and a bypassed second stage has tests of its own
+        return " " if found == "i" or op == "bypass" else found
+    return letter
+
+
 # form: (opcode, kind of operands, engines, first generation, letter)
 FORMS = {
     "tensor-tensor": ("TENSOR_TENSOR_ARITH_OP", ["dve", "pool"], "v1", tensor_tensor),
@@ -163,6 +172,13 @@ FORMS = {
     "scalar-tensor-tensor": ("SCALAR_TENSOR_TENSOR_ARITH", ["dve"], "v2", scalar_tensor_tensor),
     "scalar-tensor-tensor bits": ("SCALAR_TENSOR_TENSOR_BITVEC", ["dve"], "v2",
                                   scalar_tensor_tensor_bits),
+    "tensor-scalar second": ("TENSOR_SCALAR_ARITH_OP", ["dve"], "v1", second(tensor_scalar)),
+    "tensor-scalar second bits": ("TENSOR_SCALAR_BITVEC_OP", ["dve"], "v1",
+                                  second(tensor_scalar_bits)),
+    "scalar-tensor-tensor second": ("SCALAR_TENSOR_TENSOR_ARITH", ["dve"], "v2",
+                                    second(scalar_tensor_tensor)),
+    "scalar-tensor-tensor second bits": ("SCALAR_TENSOR_TENSOR_BITVEC", ["dve"], "v2",
+                                         second(scalar_tensor_tensor_bits)),
     "reduce": ("TENSOR_REDUCE_ARITH_OP", ["dve", "pool"], "v1", reduce),
     "reduce bits": ("TENSOR_REDUCE_BITVEC_OP", ["dve", "pool"], "v1", reduce_bits),
     "cumulative": ("TENSOR_CUMULATIVE_ARITH_OP", ["dve"], "v1", cumulative),

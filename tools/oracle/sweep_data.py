@@ -5,7 +5,7 @@ import numpy as np
 
 from sweep_arith import SUBDIM, fbits, fold, groups, raw, stage, types
 from sweep_case import FLOATS, INTS, LATER, Trial, draw, narrow, own, pair, shapes
-from vector_numbers import (DTYPES, GARITH, GBITVEC, OPS, bitop, code, f32op, f32ops, is_int,
+from vector_numbers import (GARITH, GBITVEC, OPS, bitop, code, f32op, f32ops, is_int,
                             offsets, size)
 
 f = np.float32
