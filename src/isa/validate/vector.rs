@@ -190,8 +190,8 @@ pub(super) fn tensor_tensor(cx: &mut Context<'_>, def: &'static OpcodeDef) -> Re
     if wide && cx.engine == Engine::Dve {
         let arith = def.byte == op::TENSOR_TENSOR_ARITH_OP;
         let special = code == e::alu_op::POW || class::IS_VALID_INT_ALUOP.contains(code);
-        let ok = !(arith && special) && ![s0, s1, out].into_iter().any(is_wide);
-        cx.require(&TT_DVE, ok, || format!("{} on {}", op_name(code), dtype_name(out)))?;
+        let pool_only = arith && special || [s0, s1, out].into_iter().any(is_wide);
+        cx.require(&TT_DVE, !pool_only, || format!("{} on {}", op_name(code), dtype_name(out)))?;
     }
     match def.byte {
         op::TENSOR_TENSOR_ARITH_OP => {
