@@ -377,8 +377,10 @@ fn compare_word(
     // 0 keeps steps dense and in order, as some opcodes demand
     let gently = dice.below(3);
     let place = |dice: &mut Dice| {
-        (0..6)
-            .find_map(|_| moved(dice, word, gently).filter(|w| validate(w, engine, false).is_ok()))
+        (0..12).find_map(|i| {
+            let gently = if i < 6 { gently } else { 0 };
+            moved(dice, word, gently).filter(|w| validate(w, engine, false).is_ok())
+        })
     };
     let (Some(one), Some(two)) = (place(dice), place(dice)) else {
         *why = format!("no other layout of {word:?}");
