@@ -4,6 +4,7 @@ pub mod act;
 pub mod cost;
 pub mod dge;
 pub mod indirect;
+mod indirection;
 pub mod libraries;
 pub mod operand;
 pub mod pe;

@@ -11,7 +11,7 @@ pub(super) const TILE: usize = 32;
 
 /// Whether the elements of a row can be used as host FP32 numbers where they lie.
 pub(super) fn is_plain_f32(operand: &Operand) -> bool {
-    operand.dtype == Dtype::Fp32 && operand.walk.is_contiguous() && cfg!(target_endian = "little")
+    operand.dtype == Dtype::Fp32 && operand.is_contiguous() && cfg!(target_endian = "little")
 }
 
 /// The bytes of a contiguous FP32 row as numbers, if they are aligned.
@@ -89,11 +89,12 @@ pub(super) fn store_where(
         )));
     }
     let (space, partition, first, len) = operand.row(c);
+    let places = operand.places(lane, c)?;
     let row = lane.mem.row_mut(space, partition, first, len)?;
     let size = operand.walk.elem;
-    for (k, at) in operand.walk.offsets().enumerate() {
+    for (k, at) in places.enumerate() {
         if keep(k) {
-            let at = (at - first as i64) as usize;
+            let at = (at - first) as usize;
             let element = row.get_mut(at..at + size).ok_or_else(|| {
                 Error::internal(format!("element {k} lies outside the span of its operand"))
             })?;
