@@ -203,7 +203,13 @@ fn load(generation: Generation, rows: usize, columns: usize, src: &Pattern) -> I
     inst
 }
 
-fn multiply(generation: Generation, rows: usize, columns: usize, src: &Pattern, dst: &Pattern) -> Inst {
+fn multiply(
+    generation: Generation,
+    rows: usize,
+    columns: usize,
+    src: &Pattern,
+    dst: &Pattern,
+) -> Inst {
     use f::s3d3_mm as m;
     let mut inst = Inst::empty(generation, op::MATMUL);
     inst.set(m::IN_DTYPE, 6);
@@ -229,11 +235,8 @@ fn matmul_agrees(case: &Case, columns: usize) {
     put_lists(&mut bench, 0, OFFSETS, 32, &case.sources);
     put_lists(&mut bench, 0, TARGETS, 32, &case.targets);
     // the columns of the weights are chosen by the first offsets of each list
-    let weights: Vec<Vec<u16>> = case
-        .sources
-        .iter()
-        .map(|list| (0..columns).map(|c| list[c % n] ^ 1).collect())
-        .collect();
+    let weights: Vec<Vec<u16>> =
+        case.sources.iter().map(|list| (0..columns).map(|c| list[c % n] ^ 1).collect()).collect();
     put_lists(&mut bench, 0, 0x6000, 32, &weights);
     for p in 0..rows {
         for i in 0..TABLE {
@@ -378,7 +381,10 @@ fn what_is_refused() {
     // an offset beyond the partition
     let far = |i: &mut Inst| i.set_pattern(l::SRC, &indirect(OFFSETS, 0x30000, 4)).unwrap();
     let far = copy(far, |b| b.put(Space::Sbuf, 2, OFFSETS.into(), &[0xFF, 0xFF])).unwrap_err();
-    assert_eq!((far.class, far.rule.as_deref()), (ErrorClass::UndefinedBehaviour, Some("indirect_offset")));
+    assert_eq!(
+        (far.class, far.rule.as_deref()),
+        (ErrorClass::UndefinedBehaviour, Some("indirect_offset"))
+    );
     // lists start at a quadrant, at an even byte, beside the data of a source
     let at = |index: u32, data: u32| {
         move |i: &mut Inst| i.set_pattern(l::SRC, &indirect(index, data, 4)).unwrap()

@@ -262,8 +262,13 @@ fn judge(tally: &Tally, all: &[Subject], least: u32) {
             poor.push(format!("{name}: {n}, last failure: {:?}", tally.failed.get(name)));
         }
     }
-    let unwritten: Vec<String> = tally.unwritten.iter().map(|(e, who)| format!("{who}: {e}")).collect();
-    assert!(unwritten.is_empty(), "executing opcodes that say Unimplemented:\n{}", unwritten.join("\n"));
+    let unwritten: Vec<String> =
+        tally.unwritten.iter().map(|(e, who)| format!("{who}: {e}")).collect();
+    assert!(
+        unwritten.is_empty(),
+        "executing opcodes that say Unimplemented:\n{}",
+        unwritten.join("\n")
+    );
     assert!(poor.is_empty(), "opcodes with fewer than {least} successes:\n{}", poor.join("\n"));
 }
 

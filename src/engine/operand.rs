@@ -463,6 +463,28 @@ impl Operand {
         self.stochastic && self.dtype.is_float() && self.dtype != Dtype::Fp32
     }
 
+    /// Narrows `values` to elements of `dtype` as channel `c` of this operand rounds them: with the
+    /// program's FP8 settings, stochastically where the program asks for it.
+    ///
+    /// # Errors
+    /// See [`store_f32_config`].
+    pub fn narrow(
+        &self,
+        lane: &mut Lane<'_>,
+        c: u32,
+        dtype: Dtype,
+        values: &[f32],
+        bytes: &mut [u8],
+    ) -> Result<()> {
+        let fp8 = &self.fp8;
+        if self.stochastic && dtype.is_float() && dtype != Dtype::Fp32 {
+            return lane.state.indirect.random.with_output_lfsr(self.partition + c, |lfsr| {
+                store_f32_config(dtype, values, bytes, Rounding::Stochastic(lfsr), fp8)
+            });
+        }
+        store_f32_config(dtype, values, bytes, Rounding::NearestEven, fp8)
+    }
+
     /// FP8 settings of the program.
     pub fn fp8(&self) -> &Fp8Config {
         &self.fp8
@@ -484,12 +506,9 @@ impl Operand {
         let (walk, fp8, dtype) = (self.local(), &self.fp8, self.dtype);
         if let Some(places) = self.listed(lane, c)? {
             let mut bytes = vec![0; places.len() * self.walk.elem];
-            if self.rounds_stochastically() && matches!(rounding, Rounding::NearestEven) {
-                lane.state.indirect.random.with_output_lfsr(p, |lfsr| {
-                    store_f32_config(dtype, src, &mut bytes, Rounding::Stochastic(lfsr), fp8)
-                })?;
-            } else {
-                store_f32_config(dtype, src, &mut bytes, rounding, fp8)?;
+            match rounding {
+                Rounding::NearestEven => self.narrow(lane, c, dtype, src, &mut bytes)?,
+                other => store_f32_config(dtype, src, &mut bytes, other, fp8)?,
             }
             return self.put(lane, c, &places, &bytes);
         }

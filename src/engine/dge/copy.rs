@@ -78,7 +78,9 @@ impl Change {
     /// Those of the conversions.
     pub fn apply(&self, input: &[u8], row: &mut [u8], state: &mut EngineState) -> Result<()> {
         match (self.dtypes, self.op) {
-            (Some((from, to)), Some(op)) => combine(op, from, to, input, row),
+            (Some((from, to)), Some(op)) => self.numerics.rounded(state, |rounding| {
+                combine(op, from, to, input, row, rounding, &self.numerics.fp8)
+            }),
             (Some((from, to)), None) => self.numerics.rounded(state, |rounding| {
                 dma::convert_elements(from, to, input, row, rounding, &self.numerics.fp8)
             }),

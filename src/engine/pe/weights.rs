@@ -100,7 +100,8 @@ pub(super) fn source(env: &Env<'_>, field: Field, dtype: Dtype, rows: u32) -> Re
         Pattern::Tensor(pattern) => sbuf_operand(env, &pattern, dtype, rows),
         Pattern::Indirect { index, data, num } => {
             // (wiki: errors of the compiler, BIR705)
-            if !matches!(dtype, Dtype::Fp16 | Dtype::Bf16) && !(dtype.is_float() && dtype.size() == 1)
+            if !matches!(dtype, Dtype::Fp16 | Dtype::Bf16)
+                && !(dtype.is_float() && dtype.size() == 1)
             {
                 return Err(refused(format!("PE gathers FP16, BF16 and FP8, not {dtype}")));
             }
@@ -122,7 +123,9 @@ pub(super) fn whole_array(tile: &Tile, transpose: bool) -> Result<()> {
         return Err(refused("a transposing PE instruction takes no indirect operand"));
     }
     if tile.row != 0 || tile.col != 0 {
-        return Err(refused("an indirect operand of PE needs a tile that starts at row and column 0"));
+        return Err(refused(
+            "an indirect operand of PE needs a tile that starts at row and column 0",
+        ));
     }
     Ok(())
 }

@@ -2,8 +2,8 @@
 
 use smallvec::SmallVec;
 
-use crate::engine::indirection::{same_partition, scatter_beside};
 use crate::engine::cost::{CostQuery, CostRow, Operands};
+use crate::engine::indirection::{same_partition, scatter_beside};
 use crate::engine::{Env, Lane, Operand, Outcome, Prepared, Work};
 use crate::error::{Error, ErrorClass, Result};
 use crate::isa::{Engine, Field, Generation, e};

@@ -3,7 +3,6 @@
 
 use crate::engine::{Lane, Operand};
 use crate::error::{Error, Result};
-use crate::numeric::convert::store_f32_config;
 use crate::numeric::{self, Dtype, Rounding};
 
 /// Channels and elements of a transposed tile.
@@ -60,15 +59,9 @@ pub(super) fn narrow_to_bits(
     bytes: &mut Vec<u8>,
     out: &mut Vec<u64>,
 ) -> Result<()> {
-    let (dtype, fp8) = (operand.dtype, operand.fp8());
+    let dtype = operand.dtype;
     bytes.resize(values.len() * dtype.size(), 0);
-    if operand.rounds_stochastically() {
-        lane.state.indirect.random.with_output_lfsr(operand.partition + c, |lfsr| {
-            store_f32_config(dtype, values, bytes, Rounding::Stochastic(lfsr), fp8)
-        })?;
-    } else {
-        store_f32_config(dtype, values, bytes, Rounding::NearestEven, fp8)?;
-    }
+    operand.narrow(lane, c, dtype, values, bytes)?;
     out.resize(values.len(), 0);
     numeric::load_bits(dtype, bytes, out)
 }
