@@ -6,6 +6,7 @@ pub mod dge;
 pub mod indirect;
 mod indirection;
 pub mod libraries;
+pub mod observed;
 pub mod operand;
 pub mod pe;
 pub mod state;
