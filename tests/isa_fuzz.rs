@@ -198,6 +198,8 @@ struct Tally {
     success: BTreeMap<String, u32>,
     failed: BTreeMap<String, String>,
     ends: BTreeMap<String, u32>,
+    /// What a word of an executing opcode was told to be unimplemented, and who was told.
+    unwritten: BTreeMap<String, String>,
     programs: u64,
 }
 
@@ -215,6 +217,10 @@ fn fuzz(tally: &mut Tally, seed: u64, focus: Subject, all: &[Subject], threads: 
         focus.generation,
         want.4
     );
+    if end == format!("{:?}", ErrorClass::Unimplemented) {
+        let who = format!("seed {seed}, {} of {}", focus.name(), focus.generation);
+        tally.unwritten.entry(want.4.clone().unwrap()).or_insert(who);
+    }
     *tally.ends.entry(end).or_default() += 1;
     match &want.4 {
         None => names.iter().for_each(|n| *tally.success.entry(n.clone()).or_default() += 1),
@@ -256,6 +262,13 @@ fn judge(tally: &Tally, all: &[Subject], least: u32) {
             poor.push(format!("{name}: {n}, last failure: {:?}", tally.failed.get(name)));
         }
     }
+    let unwritten: Vec<String> =
+        tally.unwritten.iter().map(|(e, who)| format!("{who}: {e}")).collect();
+    assert!(
+        unwritten.is_empty(),
+        "executing opcodes that say Unimplemented:\n{}",
+        unwritten.join("\n")
+    );
     assert!(poor.is_empty(), "opcodes with fewer than {least} successes:\n{}", poor.join("\n"));
 }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use tpbemu::ErrorClass;
+use tpbemu::engine::testing::Bench;
 use tpbemu::isa::{Engine, Generation, Inst};
 use tpbemu::machine::coverage::{self, Coverage};
 use tpbemu::machine::image::{Image, Kind};
@@ -56,7 +57,13 @@ fn coverage_is_what_the_machine_does() {
                         [Some(ErrorClass::Unimplemented), Some(ErrorClass::IllegalInstruction)];
                     assert!(fine.contains(&class), "{g} {}: {class:?}", def.name);
                 }
-                Coverage::MissingSpecification(..) => {
+                Coverage::Refused(rule, _) => {
+                    let mut bench = Bench::new(g, engine);
+                    let error = bench.run(&Inst::empty(g, def.byte)).unwrap_err();
+                    assert_eq!(error.class, ErrorClass::IllegalInstruction, "{g} {}", def.name);
+                    assert_eq!(error.rule.as_deref(), Some(rule), "{g} {}", def.name);
+                }
+                Coverage::MissingSpecification(..) | Coverage::Library(..) => {
                     let refused = class.is_some() || control_status(g, def.byte).is_some();
                     assert!(refused, "{g} {}: {class:?}", def.name);
                 }

@@ -197,7 +197,7 @@ fn needs_data(inst: &Inst, engine: Engine) -> bool {
 }
 
 /// Opcodes whose words a loaded library may define: extended instructions and custom operations.
-const LIBRARY_OPCODES: [u8; 3] = [0xF0, CUSTOM_OP_HEADER, CUSTOM_OP_PAYLOAD];
+pub(super) const LIBRARY_OPCODES: [u8; 3] = [0xF0, CUSTOM_OP_HEADER, CUSTOM_OP_PAYLOAD];
 
 /// Words remembered as legal; programs repeat themselves, but not for ever.
 const REMEMBERED: usize = 1 << 16;
@@ -298,8 +298,10 @@ fn decode(
     } else {
         match engine::lookup(inst.generation, def.byte, def.name).map(|op| op.status) {
             Some(Status::Done(prepare)) => Kind::Data(prepare),
-            Some(Status::MissingSpecification(fact, page)) => Kind::Refuse(Arc::new(
-                Error::missing_spec(format!("{} {:#04x}: {fact}", def.name, def.byte), page),
+            Some(other) => Kind::Refuse(Arc::new(
+                other
+                    .refusal(def.name, def.byte)
+                    .unwrap_or_else(|| Error::internal("an opcode that executes has no refusal")),
             )),
             None => Kind::Refuse(Arc::new(Error::unimplemented(format!(
                 "{} {:#04x} is not implemented yet",

@@ -13,7 +13,7 @@ use crate::isa::defs::PatternKind;
 use crate::isa::{Field, Pattern, e, f};
 use crate::machine::address::{DeviceMap, Place};
 use crate::memory::{Access, ByteSet, Region, Space};
-use crate::numeric::{Dtype, Rounding, Walk, load_f32, load_i64, store_f32, store_i64};
+use crate::numeric::{Dtype, Walk, load_f32, load_i64, store_i64};
 
 /// Partitions of one POOL core; they share an index list.
 const CORE_PARTITIONS: u32 = 16;
@@ -164,6 +164,7 @@ pub fn embedding_update(env: &Env<'_>) -> Result<Prepared> {
     };
     let indices = tensor(l::EMBED_INDEX_IN, 1, Dtype::Uint32)?;
     let data = tensor(l::EMBED_DATA_IN, 2, dtype)?;
+    let dtype = data.dtype;
     let count = byte(l::SEQUENCE_LENGTH) as usize;
     let width = byte(l::ENTRY_NUM_ELEMENTS) as usize;
     require(
@@ -194,7 +195,7 @@ pub fn embedding_update(env: &Env<'_>) -> Result<Prepared> {
         data.gather_bits(lane, 0, &mut rows)?;
         for (k, &i) in list[..count].iter().enumerate().filter(|(_, i)| **i < u64::from(entries)) {
             let row = rows.get(k * width..(k + 1) * width).unwrap_or(&[]);
-            update_row(lane, &map, base + i * stride, dtype, op, row)?;
+            update_row(lane, &map, base + i * stride, &data, op, row)?;
         }
         [lane.scratch.bits[0], lane.scratch.bits[1]] = [list, rows];
         Outcome::none()
@@ -220,19 +221,25 @@ fn table_access(map: &DeviceMap, base: u64, len: u64) -> Result<Access> {
     Ok(Access::accumulate(Region::new(first.space, first.partition, 1, bytes)).maybe())
 }
 
+/// Combines the row at `address` with the elements `data` of `source`.
+///
+/// OPEN: where rounding is stochastic, the generator of the partition of the data rounds the row.
 fn update_row(
     lane: &mut Lane<'_>,
     map: &DeviceMap,
     address: u64,
-    dtype: Dtype,
+    source: &Operand,
     op: Update,
     data: &[u64],
 ) -> Result<()> {
+    let dtype = source.dtype;
     let Place::Memory(at) = map.locate(address)? else {
         return Err(Error::illegal("device_address", "an embedding row is no memory"));
     };
     let size = dtype.size();
-    let row = lane.mem.row_mut(at.space, at.partition, at.byte, (data.len() * size) as u64)?;
+    let len = (data.len() * size) as u64;
+    let mut row = lane.mem.row_mut(at.space, at.partition, at.byte, len)?.to_vec();
+    let mut sums = Vec::with_capacity(data.len());
     let mut word = [0u8; 8];
     for (element, &bits) in row.chunks_exact_mut(size).zip(data) {
         word.copy_from_slice(&bits.to_le_bytes());
@@ -256,8 +263,12 @@ fn update_row(
                 Update::Max => crate::numeric::alu::max_num(a, b),
                 Update::Min => crate::numeric::alu::min_num(a, b),
             };
-            store_f32(dtype, &[result], element, Rounding::NearestEven)?;
+            sums.push(result);
         }
     }
+    if !dtype.is_int() {
+        source.narrow(lane, 0, dtype, &sums, &mut row)?;
+    }
+    lane.mem.row_mut(at.space, at.partition, at.byte, len)?.copy_from_slice(&row);
     Ok(())
 }

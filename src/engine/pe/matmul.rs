@@ -11,11 +11,12 @@ use super::array::{Array, Contents, same_kind};
 use super::product::{Interleave, Moving, read_moving, sums};
 use super::psum::{Mode, Values, drain};
 use super::tile::{Tile, TileFields};
-use super::weights::{input_dtype, lanes, reduced, source};
+use super::weights::{input_dtype, lanes, reduced, source, whole_array};
 use crate::engine::cost::Operands;
+use crate::engine::indirection::scatter_beside;
 use crate::engine::{CostQuery, CostRow, Env, Lane, Operand, Outcome, Prepared, Work};
 use crate::error::{Error, Result};
-use crate::isa::{Field, Generation, b, e, f};
+use crate::isa::{Field, Generation, Pattern, b, e, f};
 use crate::memory::{Access, ByteSet, Location, Region, Space};
 use crate::numeric::convert::store_f32_config;
 use crate::numeric::simd::Level;
@@ -56,6 +57,19 @@ impl Destination {
         mode: Mode,
     ) -> Result<Destination> {
         let partitions = env.geometry().psum_partitions;
+        if let Pattern::Indirect { index, data, num } = env.inst.pattern(field)? {
+            whole_array(tile, false)?;
+            if tile.cols > partitions {
+                return Err(Error::missing_spec(
+                    "how the results of 256 columns are scattered",
+                    "vendor docs: nki.isa.nc_matmul",
+                ));
+            }
+            let place = |env: &Env<'_>, address| env.geometry().decode(address);
+            let pattern = (index, data, num);
+            let part = Operand::indirect(env, pattern, dtype, tile.cols, place)?;
+            return Destination::of(env, vec![part], tile, mode);
+        }
         let mut pattern = env.inst.tensor(field)?;
         let mut parts = Vec::new();
         if tile.cols > partitions {
@@ -78,6 +92,11 @@ impl Destination {
         } else {
             parts.push(Operand::resolve(env, &pattern, dtype, tile.cols)?);
         }
+        Destination::of(env, parts, tile, mode)
+    }
+
+    fn of(env: &Env<'_>, parts: Vec<Operand>, tile: &Tile, mode: Mode) -> Result<Destination> {
+        let partitions = env.geometry().psum_partitions;
         let base = tile.col % partitions;
         for part in &parts {
             if part.space != Space::Psum {
@@ -119,11 +138,13 @@ impl Destination {
     /// Footprint of the writes.
     pub fn accesses(&self) -> impl Iterator<Item = Access> {
         let accumulates = self.mode == Mode::Accumulate;
-        self.parts.iter().map(
-            move |p| {
-                if accumulates { Access::accumulate(p.region()) } else { p.write() }
-            },
-        )
+        self.parts.iter().flat_map(move |p| {
+            let write = match accumulates {
+                true => p.certainty(Access::accumulate(p.region())),
+                false => p.write(),
+            };
+            p.offsets_read().into_iter().chain([write])
+        })
     }
 }
 
@@ -143,10 +164,13 @@ pub(super) fn group_mode(env: &Env<'_>, flags: u64, zero_region: u64, dst: Field
                     format!("zero region {zero_region}"),
                 ));
             }
-            let pattern = env.inst.tensor(dst)?;
-            let address = match pattern.addr.reg() {
+            let start = match env.inst.pattern(dst)? {
+                Pattern::Indirect { data, .. } => data,
+                _ => env.inst.tensor(dst)?.addr,
+            };
+            let address = match start.reg() {
                 Some(r) => env.register(r)?,
-                None => pattern.addr.imm().unwrap_or(0),
+                None => start.imm().unwrap_or(0),
             };
             let bank = u64::from(g.psum_bank);
             let first = u64::from(g.decode(address)?.byte) / bank * bank;
@@ -220,6 +244,10 @@ pub(super) fn matmul(env: &Env<'_>) -> Result<Prepared> {
     let tile = Tile::decode(env, &TILE, src.partition)?;
     tile.check_source(src.partition)?;
     let dst = Destination::decode(env, m::DST, out, &tile, mode)?;
+    scattered_beside(&src, &dst)?;
+    if [&src, &dst.parts[0]].iter().any(|o| o.offsets_partition().is_some()) {
+        whole_array(&tile, transpose)?;
+    }
     check_count(&src, &dst, lanes)?;
     let zero_points = zero_points(env, dtype, inst.get(m::QUANT_OFFSET));
     let n = dst.len();
@@ -239,7 +267,8 @@ pub(super) fn matmul(env: &Env<'_>) -> Result<Prepared> {
     let flops = 2 * u64::from(tile.rows) * u64::from(tile.cols) * (n * lanes) as u64;
     let g = env.geometry();
     let psum = (g.psum_partitions, u64::from(g.psum_active));
-    let accesses: Vec<_> = std::iter::once(src.read()).chain(dst.accesses()).collect();
+    let reads = std::iter::once(src.read()).chain(src.offsets_read());
+    let accesses: Vec<_> = reads.chain(dst.accesses()).collect();
     let opens = dst.opens();
     let plan = Plan { tile, src, dst, lanes, interleave, reduced, transpose, zero_points, psum };
     let work = Work::new(accesses, cost, move |lane| run(&plan, lane));
@@ -279,6 +308,15 @@ pub(super) fn output_dtype(
             format!("PSUM takes no {} results on {}", other.name(), env.generation()),
         )),
     }
+}
+
+/// The offsets of a scattered result start in the partition of the stationary operand (vendor docs:
+/// nki.isa.nc_matmul), which lies beside the moving one.
+///
+/// # Errors
+/// `tensor_indirection`.
+pub(super) fn scattered_beside(src: &Operand, dst: &Destination) -> Result<()> {
+    dst.parts.iter().try_for_each(|p| scatter_beside(p, Some((Space::Sbuf, src.partition))))
 }
 
 fn check_count(src: &Operand, dst: &Destination, lanes: usize) -> Result<()> {
