@@ -312,7 +312,9 @@ fn tensor(cx: &mut Context<'_>, def: &'static OpcodeDef, operand: &Operand) -> R
             indirect_quadrant(cx, what, index, data)
         }
         Pattern::MxTensor { data, scale, num, step, scale_partition } => {
-            address(cx, what, data, bytes, region, n)?;
+            // four elements in a word of four bytes, or of two
+            let word = if code == e::dtype::FP4_EXP2 { 2 } else { 4 };
+            address(cx, what, data, word, region, n)?;
             address(cx, what, scale, 1, region, 1)?;
             let walk = data.shape_from_register() || num > 0 && matches!(step, 1 | -1);
             mx_pattern(cx, what, walk, scale_partition, data)
