@@ -6,6 +6,7 @@ published descriptions."""
 import ml_dtypes
 import numpy as np
 
+from dge_more import combine
 from draw import Operand, pick, some, split, start_partition
 from indirect import NF4, NONE, lfsr_reset, lfsr_step, raw_bits, winners, xorwow_reset, xorwow_step
 from indirect_common import CODE, NP, Vector, addr4, is_int, narrow, stride, tensor, widen, write
@@ -248,7 +249,7 @@ def indirect_copy(seed):
 
 def embedding(seed):
     v, gen = vector("embedding_update", ALL, "POOL", seed)
-    d = pick(v.rng, ["fp32", "bf16", "fp16", "int32"])
+    d = pick(v.rng, INTS + FLOATS)
     op = [0, 2, 3][seed % 3]
     size = NP[d].itemsize
     width, count, entries = (int(v.rng.integers(1, k)) for k in [9, 9, 7])
@@ -274,12 +275,8 @@ def embedding(seed):
         if i >= entries:
             continue
         a = rows[i]
-        if is_int(d):
-            with np.errstate(over="ignore"):
-                rows[i] = {0: a + b, 2: np.maximum(a, b), 3: np.minimum(a, b)}[op]
-        else:
-            a, b = widen(a, d), widen(b, d)
-            rows[i] = narrow({0: a + b, 2: np.maximum(a, b), 3: np.minimum(a, b)}[op], d)
+        name = {0: "add", 2: "max", 3: "min"}[op]
+        rows[i] = np.frombuffer(combine(b.tobytes(), a.tobytes(), d, d, name), NP[d])
     for i in range(entries):
         v.memory.scatter("hbm", 0, base + i * pitch, [(1, width)], rows[i])
     raw = bytearray(64)
