@@ -14,6 +14,12 @@ fn oracle_vectors() {
     peact_support::run_all(include_str!("golden/pe/vectors.json"), Engine::Pe);
 }
 
+/// Drawn generations, tiles, shapes, dtypes and modes (`tools/oracle/pe_more.py`).
+#[test]
+fn drawn_vectors() {
+    peact_support::run_all(include_str!("golden/pe/drawn.json"), Engine::Pe);
+}
+
 /// The vectors of the pages about group masks, flags and zero regions that an instruction can show.
 #[test]
 fn page_vectors() {

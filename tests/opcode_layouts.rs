@@ -35,7 +35,7 @@ const NO_PATTERN: [(&str, &str); 18] = [
     ("DMA_INDIRECT", "device addresses: tests/engine_dge.rs"),
     ("DMA_TRANSPOSE", "device addresses: tests/engine_dge.rs"),
     ("DMA_GATHER_TRANSPOSE", "device addresses: tests/engine_dge.rs"),
-    ("EMBEDDING_UPDATE", "device addresses: tests/engine_indirect.rs"),
+    ("EMBEDDING_UPDATE", "device addresses: tests/dma_properties.rs"),
     ("ACTIVATION_TABLE_LOAD", "no operand in memory"),
     ("LOAD_PARAMETER_RAM", "no operand in memory"),
     ("LOAD_MASK_SELECT", "no operand in memory"),

@@ -476,13 +476,26 @@ impl Operand {
         values: &[f32],
         bytes: &mut [u8],
     ) -> Result<()> {
-        let fp8 = &self.fp8;
+        self.rounded(lane, c, dtype, |rounding| {
+            store_f32_config(dtype, values, bytes, rounding, &self.fp8)
+        })
+    }
+
+    /// Runs `f` with the rounding of results of type `dtype` in channel `c`: to nearest, or by the
+    /// generator of the partition where the program asks for it.
+    pub fn rounded<R>(
+        &self,
+        lane: &mut Lane<'_>,
+        c: u32,
+        dtype: Dtype,
+        f: impl FnOnce(Rounding<'_>) -> R,
+    ) -> R {
         if self.stochastic && dtype.is_float() && dtype != Dtype::Fp32 {
-            return lane.state.indirect.random.with_output_lfsr(self.partition + c, |lfsr| {
-                store_f32_config(dtype, values, bytes, Rounding::Stochastic(lfsr), fp8)
-            });
+            let random = &mut lane.state.indirect.random;
+            return random
+                .with_output_lfsr(self.partition + c, |lfsr| f(Rounding::Stochastic(lfsr)));
         }
-        store_f32_config(dtype, values, bytes, Rounding::NearestEven, fp8)
+        f(Rounding::NearestEven)
     }
 
     /// FP8 settings of the program.

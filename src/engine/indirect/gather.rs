@@ -7,13 +7,14 @@ use smallvec::SmallVec;
 
 use super::common::{address, cost, dtype, require};
 use crate::engine::cost::{CostQuery, Operands};
+use crate::engine::dge::{ComputeOp, combine};
 use crate::engine::{CostRow, Env, Lane, Operand, Outcome, Prepared, Work};
 use crate::error::{Error, Result};
 use crate::isa::defs::PatternKind;
 use crate::isa::{Field, Pattern, e, f};
 use crate::machine::address::{DeviceMap, Place};
 use crate::memory::{Access, ByteSet, Region, Space};
-use crate::numeric::{Dtype, Walk, load_f32, load_i64, store_i64};
+use crate::numeric::{self, Dtype, Walk};
 
 /// Partitions of one POOL core; they share an index list.
 const CORE_PARTITIONS: u32 = 16;
@@ -131,16 +132,9 @@ pub fn indirect_copy(env: &Env<'_>) -> Result<Prepared> {
     Ok(work.into())
 }
 
-/// How EMBEDDING_UPDATE combines a table element with a data element.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Update {
-    Add,
-    Max,
-    Min,
-}
-
 /// EMBEDDING_UPDATE 0x79: for each index in order, `row[index] = op(row[index], data row)`, so that
-/// duplicates accumulate; an index at or beyond the number of entries is skipped.
+/// duplicates accumulate; an index at or beyond the number of entries is skipped. The operation is
+/// one of the in-transfer unit and computes as in a DMA.
 ///
 /// OPEN: no layout of the raw opcode is printed; the fields are taken from the host form 0xCA. The
 /// word carries 32 bits of the table's address; they count from the start of HBM.
@@ -150,9 +144,9 @@ pub fn embedding_update(env: &Env<'_>) -> Result<Prepared> {
     let generation = env.generation();
     let dtype = Dtype::from_code(generation, byte(l::EMBED_DATA_DTYPE) as u8)?;
     let op = match byte(l::CCE_OP) as u8 {
-        e::cce_op::ADD => Update::Add,
-        e::cce_op::MAX => Update::Max,
-        e::cce_op::MIN => Update::Min,
+        e::cce_op::ADD => ComputeOp::Add,
+        e::cce_op::MAX => ComputeOp::Max,
+        e::cce_op::MIN => ComputeOp::Min,
         other => return Err(Error::illegal("cce_op", format!("CCE operation {other}"))),
     };
     let tensor = |field: Field, dims: u8, dtype: Dtype| -> Result<Operand> {
@@ -229,46 +223,20 @@ fn update_row(
     map: &DeviceMap,
     address: u64,
     source: &Operand,
-    op: Update,
+    op: ComputeOp,
     data: &[u64],
 ) -> Result<()> {
     let dtype = source.dtype;
     let Place::Memory(at) = map.locate(address)? else {
         return Err(Error::illegal("device_address", "an embedding row is no memory"));
     };
-    let size = dtype.size();
-    let len = (data.len() * size) as u64;
+    let len = (data.len() * dtype.size()) as u64;
     let mut row = lane.mem.row_mut(at.space, at.partition, at.byte, len)?.to_vec();
-    let mut sums = Vec::with_capacity(data.len());
-    let mut word = [0u8; 8];
-    for (element, &bits) in row.chunks_exact_mut(size).zip(data) {
-        word.copy_from_slice(&bits.to_le_bytes());
-        if dtype.is_int() {
-            let (mut a, mut b) = ([0i64], [0i64]);
-            load_i64(dtype, element, &mut a)?;
-            load_i64(dtype, &word[..size], &mut b)?;
-            let result = match op {
-                Update::Add => a[0].wrapping_add(b[0]),
-                Update::Max => a[0].max(b[0]),
-                Update::Min => a[0].min(b[0]),
-            };
-            store_i64(dtype, &[result], element)?;
-        } else {
-            let (mut a, mut b) = ([0f32], [0f32]);
-            load_f32(dtype, element, &mut a)?;
-            load_f32(dtype, &word[..size], &mut b)?;
-            let (a, b) = (a[0], b[0]);
-            let result = match op {
-                Update::Add => a + b,
-                Update::Max => crate::numeric::alu::max_num(a, b),
-                Update::Min => crate::numeric::alu::min_num(a, b),
-            };
-            sums.push(result);
-        }
-    }
-    if !dtype.is_int() {
-        source.narrow(lane, 0, dtype, &sums, &mut row)?;
-    }
+    let mut new = vec![0u8; row.len()];
+    numeric::store_bits(dtype, data, &mut new)?;
+    source.rounded(lane, 0, dtype, |rounding| {
+        combine(op, dtype, dtype, &new, &mut row, rounding, source.fp8())
+    })?;
     lane.mem.row_mut(at.space, at.partition, at.byte, len)?.copy_from_slice(&row);
     Ok(())
 }

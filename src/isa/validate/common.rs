@@ -44,6 +44,8 @@ rules! {
         "the active partitions must exist and start where their number allows";
     INDIRECT_QUADRANT "indirect_quadrant_check" "neuronx-runtime isa/validator-architecture"
         "indices and data of an indirect pattern must share an SBUF quadrant unless the data is in PSUM";
+    MX_PATTERN "mxmem1d_valid" "neuronx-cc isa/mxmem-pattern1d"
+        "an MX pattern has elements, a step of 1 or -1, and its scales 0, 4, 8 or 12 partitions into the quadrant";
     DTYPE "dtype_invalid_check" "firmware/kernels/tensor-tensor"
         "the element type must be a valid dtype of the generation";
     DTYPE_FP32R "dtype_fp32r_illegal_check" "firmware/kernels/tensor-tensor"
@@ -309,17 +311,41 @@ fn tensor(cx: &mut Context<'_>, def: &'static OpcodeDef, operand: &Operand) -> R
             address(cx, what, data, bytes, region, n)?;
             indirect_quadrant(cx, what, index, data)
         }
-        Pattern::MxTensor { data, scale, .. } | Pattern::MxV2 { data, scale, .. } => {
+        Pattern::MxTensor { data, scale, num, step, scale_partition } => {
+            // four elements in a word of four bytes, or of two
+            let word = if code == e::dtype::FP4_EXP2 { 2 } else { 4 };
+            address(cx, what, data, word, region, n)?;
+            address(cx, what, scale, 1, region, 1)?;
+            let walk = data.shape_from_register() || num > 0 && matches!(step, 1 | -1);
+            mx_pattern(cx, what, walk, scale_partition, data)
+        }
+        Pattern::MxV2 { data, scale, .. } => {
             address(cx, what, data, bytes, region, n)?;
             address(cx, what, scale, 1, region, 1)
         }
-        Pattern::MxIndirect { index, data, .. } => {
+        Pattern::MxIndirect { index, data, num, scale_base_partition, .. } => {
             address(cx, what, index, 1, Region::Both, n)?;
             address(cx, what, data, bytes, region, n)?;
-            indirect_quadrant(cx, what, index, data)
+            indirect_quadrant(cx, what, index, data)?;
+            mx_pattern(cx, what, num > 0, scale_base_partition, data)
         }
         Pattern::Data { .. } => Ok(()),
     }
+}
+
+/// Count, step and scale partition of an MX pattern; with a register as data address the partition
+/// is not looked at.
+fn mx_pattern(
+    cx: &mut Context<'_>,
+    what: &str,
+    walk: bool,
+    scale_partition: u8,
+    data: Addr4,
+) -> Result<()> {
+    let place = data.reg().is_some() || matches!(scale_partition, 0 | 4 | 8 | 12);
+    cx.require(&MX_PATTERN, walk && place, || {
+        format!("`{what}` with scales from partition {scale_partition}")
+    })
 }
 
 fn lands_in_psum(cx: &Context<'_>, addr: Addr4, region: Region) -> bool {
