@@ -302,7 +302,8 @@ impl Machine {
         let unit = stream.min(DMA_UNIT);
         if let Some(log) = &mut self.log {
             let (tick, footprint) = (self.now, Arc::clone(work));
-            log.started(Started { stream, work: number, pc: pc as u32, tick, footprint });
+            let (work, pc) = (number, pc as u32);
+            log.started(Started { stream, work, pc, tick, order: 0, footprint });
         }
         if let Some(touched) = &mut self.touched {
             touched.mark(&work.accesses);

@@ -55,6 +55,9 @@ pub struct Options {
     pub timing_only: bool,
     /// Keeps what [`Machine::snapshot`](super::Machine::snapshot) needs from the first tick on.
     pub snapshots: bool,
+    /// Entries that the log for the analysis of all schedules holds before the older ones are
+    /// settled and left behind; 0 keeps all, up to a limit.
+    pub window: usize,
     /// Takes the records of the run.
     pub recorder: Option<Box<dyn Recorder>>,
     /// Disturbs the schedule.
@@ -75,6 +78,7 @@ impl Default for Options {
             check_unwritten: true,
             timing_only: false,
             snapshots: false,
+            window: crate::check::log::WINDOW,
             recorder: None,
             perturb: None,
             interrupt: None,
