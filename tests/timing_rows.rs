@@ -92,6 +92,11 @@ fn rates_follow_their_conditions() {
     }
     let odd = work(V2, Engine::Dve, ScalarTensorTensor, 511, &[BF16], BF16, O::SubtractMult);
     assert_eq!(odd, 2 * 511, "the fast rate needs an even number");
+    // the performance modes are DVE's; ACT has one of its own from v4 on, POOL none
+    let copy = |g, e| work(g, e, Copy, n, &[BF16], BF16, O::Other);
+    assert_eq!(copy(V3, Engine::Act), n);
+    assert_eq!(copy(V4, Engine::Act), n / 2);
+    assert_eq!(copy(V3, Engine::Pool), 150 + n);
     let act = work(V3, Engine::Act, ActivationReduce, n, &[F32], F32, O::Other);
     assert_eq!(act, n + 64, "the accumulator is read out");
 }

@@ -249,7 +249,10 @@ pub fn cost(query: &CostQuery, engine: Engine, config: &MachineConfig) -> Cost {
     let mut data = match (query.block, &row.per_index) {
         (Some(block), Some(rate)) => rate.cycles(query.elements, block),
         _ => {
-            let (num, den) = row.rate(&query.operands, query.elements);
+            let (num, den) = match e.fast_rates {
+                true => row.rate(&query.operands, query.elements, engine),
+                false => (row.rate[0], row.rate[1].max(1)),
+            };
             (query.elements * u64::from(query.passes) * num).div_ceil(den)
         }
     };

@@ -119,6 +119,9 @@ impl Numerics {
 pub struct EngineConfig {
     /// Clock in Hz.
     pub hz: u64,
+    /// Whether the faster rates of the cost table hold on it: they are published for the others.
+    #[serde(default = "yes")]
+    pub fast_rates: bool,
     /// Cycles that every instruction needs before its first element.
     #[serde(default)]
     pub start_cycles: u64,
@@ -134,6 +137,10 @@ pub struct EngineConfig {
     pub read_latency_cycles: u64,
     /// Instructions that may wait between sequencer and data path.
     pub queue_depth: usize,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Events and semaphores.
@@ -283,15 +290,20 @@ pub struct FastRate {
     /// Operations that have the rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operations: Option<Vec<Operation>>,
-    /// Whether DVE takes the bus that it shares with POOL, see [`PortConfig`].
+    /// The engine that has the rate, if not all have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine: Option<Engine>,
+    /// Whether it is a rate of DVE that takes the bus shared with POOL, see [`PortConfig`].
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shared_bus: bool,
 }
 
 impl FastRate {
-    fn holds(&self, o: &Operands, elements: u64) -> bool {
+    fn holds(&self, o: &Operands, elements: u64, engine: Engine) -> bool {
         let test = |want: Option<bool>, have: bool| want.is_none_or(|w| w == have);
-        test(self.all_sbuf, !o.source_psum && !o.dest_psum)
+        self.engine.is_none_or(|e| e == engine)
+            && (!self.shared_bus || engine == Engine::Dve)
+            && test(self.all_sbuf, !o.source_psum && !o.dest_psum)
             && test(self.mixed_sources, o.source_psum && o.source_sbuf)
             && test(self.all_16bit_float, o.all_16bit_float)
             && test(self.all_small_float, o.all_small_float)
@@ -305,19 +317,19 @@ impl FastRate {
 }
 
 impl CostFormula {
-    fn chosen(&self, o: &Operands, elements: u64) -> Option<&FastRate> {
-        self.fast.iter().find(|f| f.holds(o, elements))
+    fn chosen(&self, o: &Operands, elements: u64, engine: Engine) -> Option<&FastRate> {
+        self.fast.iter().find(|f| f.holds(o, elements, engine))
     }
 
-    /// Cycles per element for `elements` with operands laid out as `o`.
-    pub fn rate(&self, o: &Operands, elements: u64) -> (u64, u64) {
-        let [n, d] = self.chosen(o, elements).map_or(self.rate, |f| f.rate);
+    /// Cycles per element on `engine` for `elements` with operands laid out as `o`.
+    pub fn rate(&self, o: &Operands, elements: u64, engine: Engine) -> (u64, u64) {
+        let [n, d] = self.chosen(o, elements, engine).map_or(self.rate, |f| f.rate);
         (n, d.max(1))
     }
 
     /// Whether DVE takes the bus that it shares with POOL.
     pub fn takes_bus(&self, o: &Operands, elements: u64) -> bool {
-        self.chosen(o, elements).is_some_and(|f| f.shared_bus)
+        self.chosen(o, elements, Engine::Dve).is_some_and(|f| f.shared_bus)
     }
 }
 
