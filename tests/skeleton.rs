@@ -148,10 +148,7 @@ fn the_skeleton_follows_the_machine_where_engines_share_resources() {
     );
     for k in 0..12 {
         let (row, bank) = (k % 4, k % 4);
-        let tile = format!(
-            "num_active_rows=32 num_active_cols=32 row_grp={} col_grp=1",
-            1 << row
-        );
+        let tile = format!("num_active_rows=32 num_active_cols=32 row_grp={} col_grp=1", 1 << row);
         text += &format!(
             "LDWEIGHTS src=bf16@w+part({0})+62[-1][32] {tile}\n\
              MATMUL src=bf16@x+part({0})[1][{1}] dst=@acc+bank({bank})[1][{1}] {tile} $S[pe]++@complete\n",
