@@ -140,10 +140,11 @@ fn compare_subject(subject: &Subject, path: &Path, seeds: u64) -> Option<usize> 
 #[test]
 fn the_skeleton_follows_the_machine_where_engines_share_resources() {
     let mut text = String::from(
-        ".generation v3\n.tensor w sbuf bf16[128, 128]\n.tensor x sbuf bf16[128, 512]\n\
-         .tensor acc psum fp32[128, 2048]\n.tensor a sbuf fp32[128, 512]\n\
-         .tensor b sbuf fp32[128, 512]\n.tensor c sbuf fp32[128, 512]\n\
-         .tensor h hbm bf16[128, 128]\n.tensor t sbuf bf16[128, 128]\n\
+        ".generation v3\n.tensor w sbuf bf16[128, 128] = fill(1)\n\
+         .tensor x sbuf bf16[128, 512] = fill(1)\n.tensor acc psum fp32[128, 2048] = fill(0)\n\
+         .tensor a sbuf fp32[128, 512] = fill(1)\n.tensor b sbuf fp32[128, 512]\n\
+         .tensor c sbuf fp32[128, 512]\n.tensor h hbm bf16[128, 128] = fill(1)\n\
+         .tensor t sbuf bf16[128, 128]\n\
          .semaphore pe, dve, pool, dma\n.stream PE\n",
     );
     for k in 0..12 {

@@ -168,6 +168,13 @@ fn rows_cost_a_dma_engine_more_than_their_bytes() {
     let rate = |bytes: u64| bytes as f64 * 100.0 / engine_ns(V3, 100 * bytes, 100, 100, Pace::Copy);
     near(rate(2048), 22.03, 3.0);
     near(1.0 / (0.8 / rate(2048) + 0.2 / rate(512)), 20.93, 3.0);
+    // busy times of the 16 engines in the fp32 product of 4096x8192 by 8192x8192 whose loads are
+    // innermost: 32768 tiles of each operand and 512 of the result; published 519.58 ms
+    let engines = |row: u64| 16.0 * engine_ns(V3, 8 * row, 8, 8, Pace::Copy) * 1e-6;
+    let stored = 512.0 * engines(2048);
+    near(32768.0 * (engines(512) + engines(2048)) + stored, 519.58, 1.0);
+    // with the loads of the first operand hoisted: 2048 tiles of it; published 402.07 ms
+    near(2048.0 * engines(512) + 32768.0 * engines(2048) + stored, 402.07, 3.0);
     // a write of four bytes
     near(engine_ns(V2, 4, 1, 0, Pace::Copy), 7.0, 5.0);
     near(engine_ns(V3, 4, 1, 0, Pace::Copy), 10.0, 5.0);
