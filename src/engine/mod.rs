@@ -18,7 +18,9 @@ pub mod work;
 pub use cost::{CostQuery, CostRow};
 pub use operand::Operand;
 pub use state::EngineState;
-pub use work::{DmaRequest, Env, Lane, Outcome, Prepared, Scratch, ShapeRegister, Transfer, Work};
+pub use work::{
+    DmaRequest, Env, Lane, Outcome, Pace, Prepared, Scratch, ShapeRegister, Transfer, Work,
+};
 
 use std::sync::LazyLock;
 

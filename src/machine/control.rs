@@ -120,7 +120,7 @@ impl Machine {
                 Done::plain()
             }
             _ if inst.generation == Generation::V1 => self.control_v1(s, pc, inst)?,
-            _ => self.control_v2(s, pc, inst)?,
+            _ => self.control_v2(s, pc, inst, cycle)?,
         };
         let end = self.now + cycle + done.extra;
         let index = self.streams[s].executed;
@@ -193,10 +193,14 @@ impl Machine {
         Ok(done)
     }
 
-    fn control_v2(&mut self, s: usize, pc: usize, inst: &Inst) -> Result<Done> {
+    fn control_v2(&mut self, s: usize, pc: usize, inst: &Inst, cycle: u64) -> Result<Done> {
         let mut done = Done::plain();
         match inst.opcode() {
-            op::EVENT_SEMAPHORE | op::NOP | op::INSTRUCTION_FLUSH | op::BRANCH_PREFETCH_HINT => {}
+            op::EVENT_SEMAPHORE => {
+                let s = &self.config.sequencer;
+                done.extra = self.time.from_ps(s.event_semaphore_ps).saturating_sub(cycle);
+            }
+            op::NOP | op::INSTRUCTION_FLUSH | op::BRANCH_PREFETCH_HINT => {}
             op::DRAIN => {}
             // each sequencer is already strongly ordered: one word after the other, memory
             // sequentially consistent (wiki: uarch/atomics-ordering)

@@ -6,6 +6,7 @@
 
 pub mod address;
 pub mod agenda;
+pub mod array;
 pub mod checkpoint;
 mod compact;
 pub mod config;

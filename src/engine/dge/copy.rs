@@ -7,7 +7,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::compute::{ComputeOp, combine, compute_op};
 use super::operand::{Bound, Pattern, bound, device_address, dims, element_size, two_i32, two_u16};
-use crate::engine::{DmaRequest, EngineState, Env, Lane, Outcome, Prepared, Transfer, Work};
+use crate::engine::{DmaRequest, EngineState, Env, Lane, Outcome, Pace, Prepared, Transfer, Work};
 use crate::error::{Error, ErrorClass, Result};
 use crate::isa::{Field, b, e, f};
 use crate::machine::address::DeviceMap;
@@ -65,6 +65,11 @@ impl Change {
             ));
         }
         Ok(bytes / from_size * to_size)
+    }
+
+    /// What the rate of the DMA engines depends on.
+    pub fn pace(&self) -> Pace {
+        if self.op.is_some() { Pace::Compute } else { Pace::Copy }
     }
 
     /// How the destination is accessed.
@@ -167,7 +172,7 @@ fn accumulate(src: Side, dst: Side, change: Change) -> Transfer {
         lane.scratch.bytes[0] = buffer;
         Outcome::none()
     });
-    dma::transfer(&from, &to, work)
+    Transfer { pace: Pace::Compute, ..dma::transfer(&from, &to, work) }
 }
 
 /// A transfer of which some elements are skipped because their address is above a limit. A skipped
@@ -194,6 +199,8 @@ fn bounded(map: DeviceMap, src: Leg, dst: Leg, change: Change) -> Result<Transfe
         load: read.space == Space::Hbm,
         descriptors: src.pattern.points(),
         bytes: src.pattern.bytes(),
+        hbm: spaces.map(|s| s == Space::Hbm),
+        pace: change.pace(),
     };
     let accesses = [
         Access::read(read).maybe(),
@@ -257,6 +264,10 @@ pub struct Shape {
     pub descriptors: u64,
     /// Bytes moved.
     pub bytes: u64,
+    /// Whether the source and the destination lie in HBM.
+    pub hbm: [bool; 2],
+    /// What happens on the way.
+    pub pace: Pace,
 }
 
 impl Shape {
@@ -268,6 +279,10 @@ impl Shape {
             partitions: self.partitions[0].max(self.partitions[1]),
             load: self.load,
             descriptors: self.descriptors,
+            hbm_bytes: self.bytes * self.hbm.iter().filter(|h| **h).count() as u64,
+            // where data decides the addresses, no element follows the one before it
+            hbm_rows: if self.hbm.contains(&true) { self.descriptors } else { 0 },
+            pace: self.pace,
         }
     }
 }

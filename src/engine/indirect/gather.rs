@@ -80,7 +80,8 @@ pub fn indirect_copy(env: &Env<'_>) -> Result<Prepared> {
         channels,
         data.reg().is_some(),
     )?;
-    let cost = cost(env, CostRow::Gather, dst.len(), &[&list, &table], &[&dst]);
+    let cost = cost(env, CostRow::Gather, dst.len(), &[&list, &table], &[&dst])
+        .block(per_index, dtype.size());
     let accesses = [list.read(), table.read().maybe(), dst.write()];
     let staged = dst.region().overlaps(&list.region()) || dst.region().overlaps(&table.region());
     let work = Work::new(accesses, cost, move |lane| {

@@ -263,8 +263,11 @@ pub(super) fn matmul(env: &Env<'_>) -> Result<Prepared> {
     // twice the rate (wiki: generations/cross-gen-opcode-diff 5.4)
     let columns = if pumped { n.div_ceil(2) } else { n };
     let cost = CostQuery::new(CostRow::Matmul, columns as u64, operands)
-        .passes(passes(inst.get(m::FP32_MODE)));
-    let flops = 2 * u64::from(tile.rows) * u64::from(tile.cols) * (n * lanes) as u64;
+        .passes(passes(inst.get(m::FP32_MODE)))
+        .cells(tile.cells);
+    // an FP32 product is two instructions, each counts half (vendor docs: profile schema)
+    let flops = 2 * u64::from(tile.rows) * u64::from(tile.cols) * (n * lanes) as u64
+        / u64::from(cost.passes);
     let g = env.geometry();
     let psum = (g.psum_partitions, u64::from(g.psum_active));
     let reads = std::iter::once(src.read()).chain(src.offsets_read());

@@ -207,7 +207,8 @@ pub(super) fn ldweights_mx(env: &Env<'_>) -> Result<Prepared> {
     }
     let mut operands = Operands::new();
     src.words.cost_source(env, &mut operands);
-    let cost = CostQuery::new(CostRow::LoadWeights, u64::from(tile.cols), operands);
+    let cost =
+        CostQuery::new(CostRow::LoadWeights, u64::from(tile.cols), operands).cells(tile.cells);
     let g = env.geometry();
     let shape = (g.pe_rows as usize, g.pe_cols as usize);
     let accesses: Vec<_> = src.accesses().collect();
@@ -271,7 +272,7 @@ pub(super) fn matmul_mx(env: &Env<'_>) -> Result<Prepared> {
     }
     let mut operands = Operands::new();
     src.words.cost_source(env, &mut operands);
-    let cost = CostQuery::new(CostRow::Matmul, n as u64, operands);
+    let cost = CostQuery::new(CostRow::Matmul, n as u64, operands).cells(tile.cells);
     let flops = 2 * u64::from(tile.rows) * u64::from(tile.cols) * (n * LANES) as u64;
     let accesses: Vec<_> = src.accesses().chain(dst.accesses()).collect();
     let g = env.geometry();

@@ -236,7 +236,8 @@ pub(super) fn ldweights(env: &Env<'_>) -> Result<Prepared> {
     let mut operands = Operands::new();
     src.cost_source(env, &mut operands);
     let cost = CostQuery::new(CostRow::LoadWeights, u64::from(tile.cols), operands)
-        .passes(super::matmul::passes(inst.get(f::s3_lw::FP32_MODE)));
+        .passes(super::matmul::passes(inst.get(f::s3_lw::FP32_MODE)))
+        .cells(tile.cells);
     let load = Load {
         tile,
         dtype,

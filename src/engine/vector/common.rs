@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::engine::cost::{CostQuery, CostRow, Operands};
+use crate::engine::cost::{CostQuery, CostRow, Operands, Operation};
 use crate::engine::indirection::{same_partition, scatter_beside};
 use crate::engine::{Env, Lane, Operand, Outcome, Prepared, Work};
 use crate::error::{Error, ErrorClass, Result};
@@ -271,6 +271,12 @@ impl<'e, 'a> Plan<'e, 'a> {
             self.accesses.push(access.maybe());
         }
         Ok(self)
+    }
+
+    /// States what is computed, where the rate depends on it.
+    pub(super) fn operation(mut self, operation: impl Into<Operation>) -> Self {
+        self.operands.operation = operation.into();
+        self
     }
 
     /// States floating-point operations.
