@@ -108,10 +108,15 @@ fn encode(value: Value, Layout { exp, man, top }: Layout, saturate: bool) -> Opt
         Top::Finite => all,
     };
     // what follows the largest number is infinity, or NaN
-    let beyond = if saturate || top == Top::Finite { largest } else { largest + 1 };
+    let beyond = match top {
+        _ if saturate => Some(largest),
+        Top::Ieee => Some(largest + 1),
+        Top::Nan => None,
+        Top::Finite => Some(largest),
+    };
     let (negative, m, e) = match value {
         Value::Nan => return None,
-        Value::Infinite { negative } => return Some(code(negative, beyond)),
+        Value::Infinite { negative } => return beyond.map(|b| code(negative, b)),
         Value::Finite { negative, m: 0, .. } => return Some(code(negative, 0)),
         Value::Finite { negative, m, e } => (negative, m, e),
     };
@@ -121,7 +126,8 @@ fn encode(value: Value, Layout { exp, man, top }: Layout, saturate: bool) -> Opt
     let kept = shifted(m, e, unit) as u64;
     // a carry of the mantissa goes into the exponent
     let magnitude = (((unit + man as i32 + bias) as u64) << man) + kept - (1 << man);
-    Some(code(negative, if magnitude > largest { beyond } else { magnitude }))
+    let result = if magnitude > largest { beyond } else { Some(magnitude) };
+    result.map(|r| code(negative, r))
 }
 
 /// The number a conversion passes through: FP32, to nearest even.
