@@ -241,8 +241,7 @@ fn fuzz(tally: &mut Tally, seed: u64, focus: Subject, all: &[Subject], threads: 
 }
 
 /// Opcodes of which no random word can succeed, and why.
-const NEVER: [(&str, &str); 5] = [
-    ("RAND", "no firmware handles it: every word is refused as rand_unmaintained"),
+const NEVER: [(&str, &str); 4] = [
     ("EXTENDED_INST/7", "CPTC_DECODE: its packing is not published"),
     ("EXTENDED_INST/8", "builds descriptors for a second core, which the emulator does not have"),
     ("EXTENDED_INST/9", "starts descriptors for a second core, which the emulator does not have"),

@@ -72,6 +72,7 @@ const NAMED: &[Named] = &[
         "tests/machine_control.rs",
         "v1_test_and_set_waits_for_its_condition",
     ),
+    Named("MOVE_SHAPE", Oracle, "tests/lowered_forms.rs", "a_shape_register_is_loaded"),
     Named("COMPACT_CONTROL_INST", Oracle, "tests/machine_dge.rs", "NAMED_IN_FILE"),
     Named(
         "MODIFY_POOL_CONFIG CUSTOM_OP_HEADER CUSTOM_OP_PAYLOAD",
@@ -95,7 +96,7 @@ const NAMED: &[Named] = &[
 ];
 
 /// Kinds that an opcode does without, and why.
-const WITHOUT: &[(&str, Kind, &str)] = &[("RAND", Oracle, "refused: no firmware handles it")];
+const WITHOUT: &[(&str, Kind, &str)] = &[];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

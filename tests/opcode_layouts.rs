@@ -73,6 +73,7 @@ fn element(inst: &Inst, field: &str) -> i64 {
         "dst" | "dst0" => number(inst, "out_dtype")
             .or_else(|| high("in_out_dtype"))
             .or_else(|| low("out0_out1_dtype"))
+            .or_else(|| high("immediate_out_dtype"))
             .or_else(|| number(inst, "out_struct_dtype")),
         "dst1" => high("out0_out1_dtype"),
         "pred" => number(inst, "pred_dtype"),

@@ -131,6 +131,7 @@ impl Image {
                 };
                 let word = decode(
                     inst,
+                    (&stream.words, pc),
                     stream.engine,
                     program,
                     &mut payloads,
@@ -241,6 +242,7 @@ impl Payloads {
 
 fn decode(
     inst: Inst,
+    (words, pc): (&[[u8; INST_BYTES]], usize),
     engine: Engine,
     program: &Program,
     payloads: &mut Payloads,
@@ -254,7 +256,7 @@ fn decode(
         Err(e) if strict => return Err(e),
         Err(e) => return refuse(e),
     };
-    let lowered = match lower::lower(program, &inst.bytes)? {
+    let lowered = match lower::lower(program, words, pc)? {
         Lowered::Word => None,
         Lowered::Nothing => Some(Kind::Label),
         Lowered::DmaTrigger { queue, block } => Some(Kind::Trigger(queue, block)),
@@ -263,7 +265,8 @@ fn decode(
         Lowered::Replace(bytes) => {
             let format =
                 StreamFormat { generation: program.generation, wide_events: program.v1_events8 };
-            return decode(format.word(bytes), engine, program, payloads, shared);
+            let alone = (&[bytes][..], 0);
+            return decode(format.word(bytes), alone, engine, program, payloads, shared);
         }
     };
     if let Some(kind) = lowered {

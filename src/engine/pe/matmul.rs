@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use super::array::{Array, Contents, same_kind};
-use super::product::{Interleave, Moving, read_moving, sums};
+use super::product::{Interleave, Moving, Replication, read_moving, sums};
 use super::psum::{Mode, Values, drain};
 use super::tile::{Tile, TileFields};
 use super::weights::{input_dtype, lanes, reduced, source, whole_array};
@@ -186,8 +186,9 @@ struct Plan {
     tile: Tile,
     src: Operand,
     dst: Destination,
-    lanes: usize,
-    interleave: Interleave,
+    /// Moving columns that a cell takes at once, and how they lie in memory.
+    order: (usize, Interleave),
+    replication: Option<Replication>,
     reduced: bool,
     transpose: bool,
     zero_points: (i64, i64),
@@ -209,18 +210,7 @@ pub(super) fn matmul(env: &Env<'_>) -> Result<Prepared> {
             "firmware/kernels/pe-matmul",
         ));
     }
-    for field in [
-        m::IFMAP_REPLICATION_RESOLUTION,
-        m::IFMAP_REPLICATION_SHIFT_AMNT,
-        m::IFMAP_REPLICATION_NUM_ROWS,
-    ] {
-        if inst.get(field) != 0 {
-            return Err(Error::missing_spec(
-                "semantics of the input replication of the v1 matmul",
-                "generations/cross-gen-opcode-diff 5.4",
-            ));
-        }
-    }
+    let replication = replication(env, lanes)?;
     let flags = inst.get(m::FLAGS);
     if b::matmul_flags::SEED_MODE.get(flags) != 0 {
         return Err(Error::missing_spec(
@@ -270,12 +260,57 @@ pub(super) fn matmul(env: &Env<'_>) -> Result<Prepared> {
         / u64::from(cost.passes);
     let g = env.geometry();
     let psum = (g.psum_partitions, u64::from(g.psum_active));
-    let reads = std::iter::once(src.read()).chain(src.offsets_read());
+    let reads = source_rows(&src, replication).chain(src.offsets_read());
     let accesses: Vec<_> = reads.chain(dst.accesses()).collect();
     let opens = dst.opens();
-    let plan = Plan { tile, src, dst, lanes, interleave, reduced, transpose, zero_points, psum };
+    let order = (lanes, interleave);
+    let plan = Plan { tile, src, dst, order, replication, reduced, transpose, zero_points, psum };
     let work = Work::new(accesses, cost, move |lane| run(&plan, lane));
     Ok(work.flops(flops).opens(opens).into())
+}
+
+/// Replication of the rows of a v1 matmul.
+///
+/// # Errors
+/// `ifmap_replication`, and a missing specification together with a performance mode.
+fn replication(env: &Env<'_>, lanes: usize) -> Result<Option<Replication>> {
+    use f::s3d3_mm as m;
+    let get = |field| env.inst.get(field) as u32;
+    let rows = get(m::IFMAP_REPLICATION_NUM_ROWS);
+    let resolution = get(m::IFMAP_REPLICATION_RESOLUTION);
+    let shift = get(m::IFMAP_REPLICATION_SHIFT_AMNT) as usize;
+    if resolution == 0 {
+        return Ok(None);
+    }
+    if rows < resolution {
+        return Err(Error::illegal(
+            "ifmap_replication",
+            format!("groups of {rows} rows of which the first {resolution} are replicated"),
+        ));
+    }
+    if lanes != 1 {
+        return Err(Error::missing_spec(
+            "input replication of a v1 matmul in a performance mode",
+            "generations/cross-gen-opcode-diff 5.4",
+        ));
+    }
+    Ok(Some(Replication { rows, resolution, shift }))
+}
+
+/// Reads of the rows of `src` that lie in memory.
+fn source_rows(src: &Operand, replication: Option<Replication>) -> impl Iterator<Item = Access> {
+    let all = src.region();
+    let groups = replication.map_or(1, |r| src.channels.div_ceil(r.rows));
+    let (space, first, channels) = (src.space, src.partition, src.channels);
+    let whole = src.read();
+    (0..groups).map(move |g| match replication {
+        None => whole.clone(),
+        Some(r) => {
+            let start = g * r.rows;
+            let rows = r.resolution.min(channels - start);
+            Access::read(Region::new(space, first + start, rows, all.bytes.clone()))
+        }
+    })
 }
 
 /// Passes of the moving data through the array. OPEN for HIGH; the others are stated
@@ -370,7 +405,7 @@ fn multiply(plan: &Plan, lane: &mut Lane<'_>, array: &Array) -> Result<()> {
         ));
     }
     let moving =
-        read_moving(lane, &plan.src, plan.lanes, plan.interleave, plan.reduced, Level::detect())?;
+        read_moving(lane, &plan.src, plan.order, plan.replication, plan.reduced, Level::detect())?;
     let result = if plan.transpose {
         transposed(plan, lane, array, &contents, &moving)
     } else if plan.src.dtype.is_int() {
@@ -466,7 +501,7 @@ fn integers(
 
 fn same_lanes(plan: &Plan, contents: &Contents) -> Result<usize> {
     let lanes = usize::from(contents.lanes);
-    if plan.lanes == lanes {
+    if plan.order.0 == lanes {
         return Ok(lanes);
     }
     Err(Error::illegal("matmul_perf_mode", "the weights were loaded for another mode"))
