@@ -627,7 +627,7 @@ impl<'a> Guarantees<'a> {
             }
             board.enter(
                 stamp,
-                &w.footprint.accesses,
+                w.footprint.touched(),
                 Some(&clock),
                 |_| {},
                 |mut c| {

@@ -55,6 +55,8 @@ pub struct Options {
     pub timing_only: bool,
     /// Keeps what [`Machine::snapshot`](super::Machine::snapshot) needs from the first tick on.
     pub snapshots: bool,
+    /// Keeps what library code touched, for [`Machine::library_touches`](super::Machine::library_touches).
+    pub library_touches: bool,
     /// Takes the records of the run.
     pub recorder: Option<Box<dyn Recorder>>,
     /// Disturbs the schedule.
@@ -75,6 +77,7 @@ impl Default for Options {
             check_unwritten: true,
             timing_only: false,
             snapshots: false,
+            library_touches: false,
             recorder: None,
             perturb: None,
             interrupt: None,
