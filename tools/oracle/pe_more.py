@@ -16,6 +16,8 @@ F32 = np.float32
 OUT = pe.OUT.with_name("drawn.json")
 GENS = ["v1", "v2", "v3", "v4", "v4+", "v5"]
 ROWS = {128: [(0xF, 0)], 64: [(0x3, 0), (0xC, 64)], 32: [(0x1, 0), (0x2, 32), (0x4, 64), (0x8, 96)]}
+# The crossbar selector of v2 by column group.
+XBUS = {0xF: 0x10, 0x3: 0x01, 0xC: 0x04, 0x1: 0x01, 0x2: 0x02, 0x4: 0x04}
 COLS = {128: [(0xF, 0)], 64: [(0x3, 0), (0xC, 64)], 32: [(0x1, 0), (0x2, 32), (0x4, 64)]}
 
 
@@ -55,6 +57,8 @@ def tile(rng, gen):
     rows = rows_max if rng.integers(0, 5) == 0 else int(rng.integers(1, 25))
     cols = int(rng.integers(1, 10))
     groups = {} if gen == "v1" else {"row_grp": row_grp, "col_grp": col_grp}
+    if gen == "v2":
+        groups["xbus_sel"] = XBUS[col_grp]
     return rows, cols, groups, {}, base, first
 
 
