@@ -213,6 +213,22 @@ def transpose(seed):
         put("psum", 0, 128, raw[order].T))
 
 
+def loaded_transposed(seed):
+    """A square tile loaded with rows and columns exchanged: the product is with its transpose."""
+    rng = pe.rng = np.random.default_rng(4450 + seed)
+    gen = ["v3", "v4", "v4+", "v5"][seed % 4]
+    code = pick(rng, [BF16, FP16, FP32])
+    size, n = int(rng.integers(1, 17)), int(rng.integers(1, 9))
+    w, x = values(code, (size, size)), values(code, (size, n))
+    mode = 2 if code == FP32 else NONE
+    tile = {"tile_size": 0x77, "num_active_rows": size, "num_active_cols": size} if gen == "v5" else {}
+    flag = {"flags": 1} if gen == "v5" else {"transpose_mode": 1}
+    add(f"transposed load {gen} {code} #{seed}", gen, put("sbuf", 0, 0, w) + put("sbuf", 0, 1024, x),
+        [ldweights(gen, code, 0, 0, size, size, mode=mode, extra=dict(tile, **flag)),
+         matmul(gen, code, 0, 1024, size, size, n, 0, 64, mode=mode, extra=tile)],
+        put("psum", 0, 64, product(f32(w).T, f32(x))))
+
+
 def sparse(seed):
     """Each cell picks row group tag >> 2 and map tag & 3 of its row's position in the group."""
     rng = pe.rng = np.random.default_rng(4500 + seed)
@@ -383,7 +399,7 @@ def converter(seed):
 def main():
     pe.cases.clear()
     with np.errstate(all="ignore"):
-        for make, count in ((dense, 90), (quantised, 24), (double_row, 18), (transpose, 18), (sparse, 30), (mx, 24),
+        for make, count in ((dense, 90), (quantised, 24), (double_row, 18), (transpose, 18), (loaded_transposed, 16), (sparse, 30), (mx, 24),
                             (seeds, 20), (converter, 12)):
             for seed in range(count):
                 make(seed)
