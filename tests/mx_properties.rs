@@ -192,7 +192,7 @@ fn products_of_scaled_blocks() {
         let word_bytes = if four { 2 } else { 4 };
         let mut bench = Bench::new(g, Engine::Pe);
         let first = Place::draw(&mut dice, rows, 1, 4, 0).first;
-        let mut fill = |bench: &mut Bench, dice: &mut Dice, dtype: &str, columns, window| {
+        let fill = |bench: &mut Bench, dice: &mut Dice, dtype: &str, columns, window| {
             let mut place = Place::draw(dice, rows, columns, word_bytes, window);
             place.first = first;
             let mut values = vec![vec![[0f32; 4]; columns as usize]; rows as usize];
