@@ -28,7 +28,7 @@ const BY_PARTITION: [&str; 7] =
 const NO_PATTERN: [(&str, &str); 18] = [
     ("RAND", "refused: no firmware handles it"),
     ("EXTENDED_INST/7", "missing specification"),
-    ("LDWEIGHTS_MX", "MX patterns: tests/engine_pe.rs"),
+    ("LDWEIGHTS_MX", "MX patterns: tests/mx_properties.rs"),
     ("DMAMEMCPY", "device addresses: tests/engine_dge.rs"),
     ("DMA_MEMCPY2", "device addresses: tests/engine_dge.rs"),
     ("DMA_IMMEDIATE", "device addresses: tests/engine_dge.rs"),

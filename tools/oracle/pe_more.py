@@ -16,6 +16,8 @@ F32 = np.float32
 OUT = pe.OUT.with_name("drawn.json")
 GENS = ["v1", "v2", "v3", "v4", "v4+", "v5"]
 ROWS = {128: [(0xF, 0)], 64: [(0x3, 0), (0xC, 64)], 32: [(0x1, 0), (0x2, 32), (0x4, 64), (0x8, 96)]}
+# The crossbar selector of v2 by column group.
+XBUS = {0xF: 0x10, 0x3: 0x01, 0xC: 0x04, 0x1: 0x01, 0x2: 0x02, 0x4: 0x04}
 COLS = {128: [(0xF, 0)], 64: [(0x3, 0), (0xC, 64)], 32: [(0x1, 0), (0x2, 32), (0x4, 64)]}
 
 
@@ -55,6 +57,8 @@ def tile(rng, gen):
     rows = rows_max if rng.integers(0, 5) == 0 else int(rng.integers(1, 25))
     cols = int(rng.integers(1, 10))
     groups = {} if gen == "v1" else {"row_grp": row_grp, "col_grp": col_grp}
+    if gen == "v2":
+        groups["xbus_sel"] = XBUS[col_grp]
     return rows, cols, groups, {}, base, first
 
 
@@ -207,6 +211,22 @@ def transpose(seed):
         [ldweights(gen, code, 0, 0, rows, cols, mode=mode),
          matmul(gen, code, 0, 512, rows, cols, rows, 0, 128, mode=mode, extra={"transpose_mode": 1})],
         put("psum", 0, 128, raw[order].T))
+
+
+def loaded_transposed(seed):
+    """A square tile loaded with rows and columns exchanged: the product is with its transpose."""
+    rng = pe.rng = np.random.default_rng(4450 + seed)
+    gen = ["v3", "v4", "v4+", "v5"][seed % 4]
+    code = pick(rng, [BF16, FP16, FP32])
+    size, n = int(rng.integers(1, 17)), int(rng.integers(1, 9))
+    w, x = values(code, (size, size)), values(code, (size, n))
+    mode = 2 if code == FP32 else NONE
+    tile = {"tile_size": 0x77, "num_active_rows": size, "num_active_cols": size} if gen == "v5" else {}
+    flag = {"flags": 1} if gen == "v5" else {"transpose_mode": 1}
+    add(f"transposed load {gen} {code} #{seed}", gen, put("sbuf", 0, 0, w) + put("sbuf", 0, 1024, x),
+        [ldweights(gen, code, 0, 0, size, size, mode=mode, extra=dict(tile, **flag)),
+         matmul(gen, code, 0, 1024, size, size, n, 0, 64, mode=mode, extra=tile)],
+        put("psum", 0, 64, product(f32(w).T, f32(x))))
 
 
 def sparse(seed):
@@ -379,7 +399,7 @@ def converter(seed):
 def main():
     pe.cases.clear()
     with np.errstate(all="ignore"):
-        for make, count in ((dense, 90), (quantised, 24), (double_row, 18), (transpose, 18), (sparse, 30), (mx, 24),
+        for make, count in ((dense, 90), (quantised, 24), (double_row, 18), (transpose, 18), (loaded_transposed, 16), (sparse, 30), (mx, 24),
                             (seeds, 20), (converter, 12)):
             for seed in range(count):
                 make(seed)

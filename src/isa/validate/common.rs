@@ -10,6 +10,7 @@ use crate::isa::geometry::dtype_bytes;
 use crate::isa::inst::INST_WORD_LEN;
 use crate::isa::pattern::{Addr4, Pattern};
 use crate::isa::tables::{class, e, enums, op};
+use crate::numeric::mx::legal_block_shape;
 
 rules! {
     INST_LEN "has_valid_inst_len" "neuronx-runtime isa/instruction-record"
@@ -46,6 +47,8 @@ rules! {
         "indices and data of an indirect pattern must share an SBUF quadrant unless the data is in PSUM";
     MX_PATTERN "mxmem1d_valid" "neuronx-cc isa/mxmem-pattern1d"
         "an MX pattern has elements, a step of 1 or -1, and its scales 0, 4, 8 or 12 partitions into the quadrant";
+    MX_V2 "mxtensor_v2_valid" "compiler/mx-device-bodies 3.3"
+        "an MX pattern of v5 has blocks of 16 partitions by 1 or 16, steps of whole words and scales of a scale type or FP8_EXP4, or none";
     DTYPE "dtype_invalid_check" "firmware/kernels/tensor-tensor"
         "the element type must be a valid dtype of the generation";
     DTYPE_FP32R "dtype_fp32r_illegal_check" "firmware/kernels/tensor-tensor"
@@ -319,9 +322,16 @@ fn tensor(cx: &mut Context<'_>, def: &'static OpcodeDef, operand: &Operand) -> R
             let walk = data.shape_from_register() || num > 0 && matches!(step, 1 | -1);
             mx_pattern(cx, what, walk, scale_partition, data)
         }
-        Pattern::MxV2 { data, scale, .. } => {
+        Pattern::MxV2 { data, scale, step_data, step_scale, p_f_dim, scale_dtype, .. } => {
+            use e::dtype::{FP8_EXP4, INVALID, SFP8_E5, SFP8_E6, SFP8_E7, SFP8_E8};
             address(cx, what, data, bytes, region, n)?;
-            address(cx, what, scale, 1, region, 1)
+            address(cx, what, scale, 1, region, 1)?;
+            let scales =
+                matches!(scale_dtype, INVALID | FP8_EXP4 | SFP8_E5 | SFP8_E6 | SFP8_E7 | SFP8_E8);
+            let ok = legal_block_shape(p_f_dim) && step_data % 4 == 0 && step_scale % 4 == 0;
+            cx.require(&MX_V2, ok && scales, || {
+                format!("`{what}`: blocks {p_f_dim:#04x}, steps {step_data} and {step_scale}, scales {scale_dtype:#04x}")
+            })
         }
         Pattern::MxIndirect { index, data, num, scale_base_partition, .. } => {
             address(cx, what, index, 1, Region::Both, n)?;
