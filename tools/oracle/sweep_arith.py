@@ -3,8 +3,8 @@ and the accumulating forms."""
 
 import numpy as np
 
-from sweep_case import FLOATS, INTS, LATER, V1_TYPES, Trial, draw, narrow, pair
-from vector_numbers import (DTYPES, GARITH, GARITH_V4, GBITVEC, OPS, QNAN, SIGNED, UNSIGNED, bitop,
+from sweep_case import FLOATS, INTS, LATER, V1_TYPES, Trial, narrow, own, pair
+from vector_numbers import (DTYPES, GARITH, GARITH_V4, GBITVEC, OPS, SIGNED, UNSIGNED, bitop,
                             code, f32op, f32ops, fix, intop, is_int, size)
 
 SUBDIM = {1: 2, 2: 3, 3: 4, 4: 5}
@@ -568,7 +568,7 @@ def accumulators(rng):
         t = Trial(rng, gen)
         n = 2 * element_count(t, 6) if any(cmds) else element_count(t, 12)
         # an accumulating form wants an even count in X
-        a = t.operand(d, n, 3, values=lambda c, m: narrow(rng.standard_normal(m) * 3, own_of(t, d))
+        a = t.operand(d, n, 3, values=lambda c, m: narrow(rng.standard_normal(m) * 3, own(t.gen, d))
                       if not is_int(d) else rng.integers(0, 9, m),
                       **(dict(nums=[n], steps=[1]) if any(cmds) else {}))
         s = t.scalar("fp32", special=False)
@@ -594,11 +594,6 @@ def accumulators(rng):
             read(t, acc)
         out.append(t.json(f"EXPONENTIAL {d}->{do} {cmds}"))
     return out
-
-
-def own_of(t, d):
-    from sweep_case import own
-    return own(t.gen, d)
 
 
 ARITH = {"sweep_tensor_tensor": tensor_tensor, "sweep_tensor_scalar": tensor_scalar,

@@ -1,11 +1,13 @@
 """Sweep of the other elementwise opcodes: copies, selects, generators, pooling, tiles of 32
 channels, batch norm, integer addresses, the gather buffer and loaded scalars."""
 
+import copy
+
 import numpy as np
 
 from sweep_arith import SUBDIM, fbits, fold, groups, raw, stage, types
 from sweep_case import FLOATS, INTS, LATER, Trial, draw, narrow, own, pair, shapes
-from vector_numbers import (DTYPES, GARITH, GBITVEC, OPS, bitop, code, f32op, f32ops, is_int,
+from vector_numbers import (GARITH, GBITVEC, OPS, bitop, code, f32op, f32ops, is_int,
                             offsets, size)
 
 f = np.float32
@@ -430,7 +432,7 @@ def batch_norm(rng):
         dst = t.operand(do, 3 * lanes, 2, "dst")
         counts = [(n + 1) // 2, n // 2] if lanes == 2 else [n, 0]
         table = None
-        if k % 6 == 5:  # other reciprocals in the table
+        if k % 2 == 1:  # other reciprocals in the table
             table = [f(1) / f(i) for i in range(1, 257)]
             at = int(rng.integers(0, 10))
             part = [f(x) for x in rng.uniform(0.1, 1, 8)]
@@ -579,23 +581,27 @@ def integers(rng):
             how[1] = 0
         i0 = immediate(t, d0, how[0], 10, 5, wide[1])
         i1 = immediate(t, d1, how[1], 11, 5, 2**31)
+        rev = [0, 1, 2, 3][k // 5 % 4] & (1 if op1 == "bypass" else 3)
         near = lambda c, m: [max(0, i0[2][c] + int(x)) for x in rng.integers(-5, 9, m)]
         a = t.operand(d, n, 2, values=near if kind >= 3 and k % 3 else None)
         dst = t.operand(do, n, 2, "dst")
         t.inst("TENSOR_SCALAR_ADDR", src=a.pattern(), imm0=i0[1], imm1=i1[1],
                imm0_imm1_dtype=pair(d0, d1), in_out_dtype=pair(d, do), imm0_is_ptr=i0[0],
                imm1_is_ptr=i1[0], op0=OPS[op0], op1=OPS[op1], num_active_channels=t.n,
-               dst=dst.pattern())
+               reverse_operands=rev, dst=dst.pattern())
         w = 1 << 8 * size(d if op0 == "subtract" else do)
         for c in range(t.n):
             r = []
             for x in a.ints(c):
-                u = {"mult": x * i0[2][c], "add": x + i0[2][c],
-                     "subtract": (x - i0[2][c]) % w}[op0]
-                r.append({"add": u + i1[2][c], "bypass": u, "lt": int(u < i1[2][c])}[op1])
+                s = i0[2][c]
+                u = {"mult": x * s, "add": x + s,
+                     "subtract": (s - x if rev & 1 else x - s) % w}[op0]
+                s = i1[2][c]
+                r.append({"add": u + s, "bypass": u,
+                          "lt": int(s < u if rev & 2 else u < s)}[op1])
             dst.put_ints(c, r)
         t.outputs.append(dst)
-        out.append(t.json(f"TENSOR_SCALAR_ADDR {op0},{op1} {d}->{do} {how}"))
+        out.append(t.json(f"TENSOR_SCALAR_ADDR {op0},{op1} {d}->{do} {how} rev {rev}"))
 
     wide_ops = ["add_int", "sub_int", "mult_int", "mult_uint", "asl", "lsl", "asr", "lsr"]
     for k in range(48):
@@ -763,6 +769,75 @@ def loaded(rng):
     return out
 
 
+def overlap(rng):
+    """Results over their own sources: a channel reads everything before it writes."""
+    out = []
+
+    def over(t, a, count, shift):
+        """`count` elements one after the other over the row of `a`, from element `shift` on."""
+        dst = copy.copy(a)
+        dst.nums, dst.steps, dst.len, dst.at = [count], [1], count, shift
+        return dst
+
+    for k in range(60):
+        gen, kind = LATER[k % 5], k % 6
+        d = (FLOATS + INTS)[(5 * k) % 12]
+        t = Trial(rng, gen)
+        t.target = t.sources
+        n = int(rng.integers(4, 17))
+        a = t.operand(d, n, 3 if kind != 2 else 2, "both", dense=k // 6 % 2 == 0)
+        room = len(t.mem[a.key(0)]) // size(a.d)
+        exact = k // 6 % 3 == 0 and kind != 5
+        if exact:
+            dst = a
+        else:
+            count = n if kind != 5 else n // a.nums[0]
+            dst = over(t, a, count, int(rng.integers(0, room - count + 1)))
+        if kind in (0, 2):
+            b = t.operand(d, n, 2)
+        s = t.scalar("fp32")
+        op = GARITH[1 + k % 16]
+        common = dict(num_active_channels=t.n, dst=dst.pattern())
+        types1 = dict(in_dtype=code(d), out_dtype=code(d))
+        if kind == 0:
+            t.inst("TENSOR_TENSOR_ARITH_OP", in0_in1_dtype=pair(d, d), out_dtype=code(d),
+                   op=OPS[op], src0=a.pattern(), src1=b.pattern(), **common)
+            results = [f32ops(op, a.f(c), b.f(c)) for c in range(t.n)]
+        elif kind == 1:
+            t.inst("TENSOR_SCALAR_ARITH_OP", op0=OPS[op], op1=0, imm0_src=s[0], imm0=s[1],
+                   src=a.pattern(), **types1, **common)
+            results = [stage(op, a.f(c), s[2][c], 0) for c in range(t.n)]
+        elif kind == 2:
+            t.inst("SCALAR_TENSOR_TENSOR_ARITH", in0_in1_dtype=pair(d, d), out_dtype=code(d),
+                   op0=OPS[op], op1=OPS["max"], imm0_src=s[0], imm0=s[1],
+                   imm0_dtype=code("fp32"), src0=a.pattern(), src1=b.pattern(), **common)
+            results = [f32ops("max", stage(op, a.f(c), s[2][c], 0), b.f(c)) for c in range(t.n)]
+        elif kind == 3:
+            t.inst("COPY", src=a.pattern(), **types1, **common)
+            results = None
+            bits = [a.bits(c) for c in range(t.n)]
+        elif kind == 4:
+            t.inst("TENSOR_CUMULATIVE_ARITH_OP", op=OPS[op], op_dim=5, src=a.pattern(), **types1,
+                   **common)
+            results = []
+            for c in range(t.n):
+                r = []
+                for x in a.f(c):
+                    r.append(f32op(op, r[-1], x) if r else x)
+                results.append(r)
+        else:
+            t.inst("TENSOR_REDUCE_ARITH_OP", op=OPS[op], op_dim=2, src=a.pattern(), **types1,
+                   **common)
+            results = [[fold(op, g) for g in groups(list(a.f(c)), a.nums[0])]
+                       for c in range(t.n)]
+        for c in range(t.n):
+            dst.put_ints(c, bits[c]) if results is None else dst.put_f(c, results[c])
+        t.outputs.append(dst)
+        out.append(t.json(f"{t.insts[0]['opcode']} {op} {d} over its source"))
+    return out
+
+
 DATA = {"sweep_copies": copies, "sweep_generate": generate, "sweep_predicated": predicated,
         "sweep_pooling": pooling, "sweep_cross_channel": cross_channel, "sweep_tiles": tiles,
-        "sweep_batch_norm": batch_norm, "sweep_integers": integers, "sweep_loaded": loaded}
+        "sweep_batch_norm": batch_norm, "sweep_integers": integers, "sweep_loaded": loaded,
+        "sweep_overlap": overlap}

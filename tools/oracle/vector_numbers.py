@@ -190,6 +190,10 @@ def intop(op, a, b, d):
         "max": lambda: max(a, b), "min": lambda: min(a, b),
         "absmax": lambda: max(abs(a), abs(b)), "absmin": lambda: min(abs(a), abs(b)),
         "absdiff": lambda: abs(a - b), "abs": lambda: abs(a), "bypass": lambda: a,
+        "land": lambda: int(a != 0 and b != 0), "lor": lambda: int(a != 0 or b != 0),
+        "lxor": lambda: int((a != 0) != (b != 0)), "relu": lambda: max(a, 0),
+        "square": lambda: a * a,
+        "clamp": lambda: 0 if a == 0 else max(abs(a), abs(b)) * (1 if a > 0 else -1),
     }[base]()
     return s(r) if d[0] == "i" else u(r)
 

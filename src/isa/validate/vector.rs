@@ -5,7 +5,7 @@ use super::common::{Allow, FP32R, PLAIN, dtype, dtype_field, dtype_name, immedia
 use super::{Context, rules};
 use crate::error::Result;
 use crate::isa::defs::{FieldType, OpcodeDef};
-use crate::isa::generation::Generation;
+use crate::isa::generation::{Engine, Generation};
 use crate::isa::geometry::dtype_bytes;
 use crate::isa::pattern::Addr4;
 use crate::isa::tables::{class, e, enums, op};
@@ -15,6 +15,8 @@ rules! {
         "the operator must be one this opcode performs";
     TT_WIDE "tensor_tensor_64bit_types" "firmware/kernels/tensor-tensor"
         "64-bit operands need an integer operator of their signedness and three 64-bit types";
+    TT_DVE "is_valid_tensor_tensor_arith_dve" "firmware/kernels/tensor-tensor-64bit 2.2"
+        "the vector engine has no POW, integer operators or 64-bit elements here; POOL has";
     TT_SIGNS "s3s3d3_tt_valid_int_signness" "firmware/kernels/tensor-tensor-64bit"
         "an integer operator needs three types of its signedness";
     TT_BITVEC_TYPES "tensor_tensor_bitvec_dtypes" "firmware/kernels/tensor-tensor"
@@ -185,6 +187,12 @@ pub(super) fn tensor_tensor(cx: &mut Context<'_>, def: &'static OpcodeDef) -> Re
     dtype(cx, "in0_in1_dtype low", s0, source)?;
     dtype(cx, "in0_in1_dtype high", s1, source)?;
     dtype(cx, "out_dtype", out, Allow { wide, ..FP32R })?;
+    if wide && cx.engine == Engine::Dve {
+        let arith = def.byte == op::TENSOR_TENSOR_ARITH_OP;
+        let special = code == e::alu_op::POW || class::IS_VALID_INT_ALUOP.contains(code);
+        let pool_only = arith && special || [s0, s1, out].into_iter().any(is_wide);
+        cx.require(&TT_DVE, !pool_only, || format!("{} on {}", op_name(code), dtype_name(out)))?;
+    }
     match def.byte {
         op::TENSOR_TENSOR_ARITH_OP => {
             let types = [s0, s1, out];
