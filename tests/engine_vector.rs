@@ -394,8 +394,8 @@ fn match_positions_are_read_back() {
 fn indirect_operands_name_what_is_missing() {
     let inst = build(
         Generation::V4,
-        &json!({"opcode": "COPY", "in_dtype": 10, "out_dtype": 10, "num_active_channels": 4,
-            "src": row(0x2000_0000, 4), "dst": row(128, 4)}),
+        &json!({"opcode": "RECIPROCAL", "in_dtype": 10, "out_dtype": 10,
+            "num_active_channels": 4, "src": row(0x2000_0000, 4), "dst": row(128, 4)}),
     );
     let error = Bench::new(Generation::V4, Engine::Dve).prepare(&inst).err().expect("refused");
     assert_eq!(error.class, ErrorClass::MissingSpecification, "{error:?}");

@@ -88,7 +88,7 @@ pub(super) fn tensor_tensor(
     if !op.is_unary() {
         plan = plan.source(&src1)?;
     }
-    plan = plan.dest(&dst)?.flops(u64::from(n) * len as u64);
+    plan = plan.dest(&dst)?.flops(u64::from(n) * len as u64).operation(op);
     let order = plan.order(n)?;
     let plain = !op.is_unary() && [&src0, &src1, &dst].into_iter().all(is_plain_f32);
     // A single-operand operation does not read src1; its place in the evaluator is filled by src0.

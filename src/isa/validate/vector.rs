@@ -511,10 +511,11 @@ pub(super) fn copy_predicated_scalar(cx: &mut Context<'_>, _def: &'static Opcode
 }
 
 pub(super) fn range_select(cx: &mut Context<'_>, _def: &'static OpcodeDef) -> Result<()> {
-    const LIMIT: f32 = 16_777_216.0;
+    const LIMIT: f64 = 16_777_216.0;
     let (inp, out) = cx.pair("in_out_dtype");
-    let base = cx.f32("base");
-    let count = cx.count("src").unwrap_or(0) as f32;
+    // in FP32 the sum would round back to the limit
+    let base = f64::from(cx.f32("base"));
+    let count = f64::from(cx.count("src").unwrap_or(0) as u32);
     let compares = [cx.byte("comp_op0"), cx.byte("comp_op1")];
     let ok = is_float(inp)
         && is_float(out)
