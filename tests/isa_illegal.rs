@@ -200,6 +200,10 @@ impl Found {
                         note(&word, engine, set);
                         continue;
                     }
+                    // what is wrong with a legal word in another engine's stream
+                    for on in Engine::ALL {
+                        note(&word, on, set);
+                    }
                     for bad in broken(&word) {
                         if bad.bytes[0] != word.bytes[0] || bad.layout().is_err() {
                             continue;

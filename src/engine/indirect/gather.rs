@@ -80,7 +80,8 @@ pub fn indirect_copy(env: &Env<'_>) -> Result<Prepared> {
         channels,
         data.reg().is_some(),
     )?;
-    let cost = cost(env, CostRow::Gather, dst.len(), &[&list, &table], &[&dst]);
+    let cost = cost(env, CostRow::Gather, dst.len(), &[&list, &table], &[&dst])
+        .block(per_index, dtype.size());
     let accesses = [list.read(), table.read().maybe(), dst.write()];
     let staged = dst.region().overlaps(&list.region()) || dst.region().overlaps(&table.region());
     let work = Work::new(accesses, cost, move |lane| {
@@ -158,6 +159,7 @@ pub fn embedding_update(env: &Env<'_>) -> Result<Prepared> {
     };
     let indices = tensor(l::EMBED_INDEX_IN, 1, Dtype::Uint32)?;
     let data = tensor(l::EMBED_DATA_IN, 2, dtype)?;
+    let dtype = data.dtype;
     let count = byte(l::SEQUENCE_LENGTH) as usize;
     let width = byte(l::ENTRY_NUM_ELEMENTS) as usize;
     require(
@@ -188,7 +190,7 @@ pub fn embedding_update(env: &Env<'_>) -> Result<Prepared> {
         data.gather_bits(lane, 0, &mut rows)?;
         for (k, &i) in list[..count].iter().enumerate().filter(|(_, i)| **i < u64::from(entries)) {
             let row = rows.get(k * width..(k + 1) * width).unwrap_or(&[]);
-            update_row(lane, &map, base + i * stride, dtype, op, row)?;
+            update_row(lane, &map, base + i * stride, &data, op, row)?;
         }
         [lane.scratch.bits[0], lane.scratch.bits[1]] = [list, rows];
         Outcome::none()
@@ -214,20 +216,28 @@ fn table_access(map: &DeviceMap, base: u64, len: u64) -> Result<Access> {
     Ok(Access::accumulate(Region::new(first.space, first.partition, 1, bytes)).maybe())
 }
 
+/// Combines the row at `address` with the elements `data` of `source`.
+///
+/// OPEN: where rounding is stochastic, the generator of the partition of the data rounds the row.
 fn update_row(
     lane: &mut Lane<'_>,
     map: &DeviceMap,
     address: u64,
-    dtype: Dtype,
+    source: &Operand,
     op: ComputeOp,
     data: &[u64],
 ) -> Result<()> {
+    let dtype = source.dtype;
     let Place::Memory(at) = map.locate(address)? else {
         return Err(Error::illegal("device_address", "an embedding row is no memory"));
     };
-    let size = dtype.size();
-    let row = lane.mem.row_mut(at.space, at.partition, at.byte, (data.len() * size) as u64)?;
+    let len = (data.len() * dtype.size()) as u64;
+    let mut row = lane.mem.row_mut(at.space, at.partition, at.byte, len)?.to_vec();
     let mut new = vec![0u8; row.len()];
     numeric::store_bits(dtype, data, &mut new)?;
-    combine(op, dtype, dtype, &new, row)
+    source.rounded(lane, 0, dtype, |rounding| {
+        combine(op, dtype, dtype, &new, &mut row, rounding, source.fp8())
+    })?;
+    lane.mem.row_mut(at.space, at.partition, at.byte, len)?.copy_from_slice(&row);
+    Ok(())
 }

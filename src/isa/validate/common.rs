@@ -440,8 +440,8 @@ fn span(cx: &mut Context<'_>, what: &str, a: u32, psum: bool, n: u32) -> Result<
 fn indirect_quadrant(cx: &mut Context<'_>, what: &str, index: Addr4, data: Addr4) -> Result<()> {
     let (Some(i), Some(d)) = (index.imm(), data.imm()) else { return Ok(()) };
     let g = cx.geometry;
-    let psum = cx.generation() != Generation::V5 && g.in_psum(d);
-    let ok = psum || g.sbuf_quadrant(i) == g.sbuf_quadrant(d);
+    // on v5 the address of a PSUM destination may name an SBUF partition as well
+    let ok = g.in_psum(d) || g.sbuf_quadrant(i) == g.sbuf_quadrant(d);
     cx.require(&INDIRECT_QUADRANT, ok, || format!("`{what}`: indices at {i:#x}, data at {d:#x}"))
 }
 

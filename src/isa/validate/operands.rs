@@ -114,8 +114,17 @@ pub(super) fn of(name: &str) -> &'static [Operand] {
         }
         "S2_BN" => const { &[read("src", Field("dtype"))] },
         "S2_BNPL2" => const { &[read("src", Field("src_dtype"))] },
-        "S3S3D1_BN" | "S3S3D1_BN2" => {
+        "S3S3D1_BN" => {
             const { &[read("src0", Lo(PAIR)), read("src1", Hi(PAIR)), write("dst", OUT)] }
+        }
+        "S3S3D1_BN2" => {
+            const {
+                &[
+                    read("src0", Lo(PAIR)),
+                    read("src1", Hi(PAIR)),
+                    write("dst", Hi("immediate_out_dtype")),
+                ]
+            }
         }
         _ => &[],
     }
