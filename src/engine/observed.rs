@@ -110,9 +110,12 @@ impl Observed {
     }
 }
 
-/// Neighbouring partitions with the same bytes: (first, count, runs of one of them).
-fn groups(runs: &[(u64, u64, u64)]) -> Vec<(u32, u32, &[(u64, u64, u64)])> {
-    let mut out: Vec<(u32, u32, &[(u64, u64, u64)])> = Vec::new();
+/// First partition, partitions, and the runs of one of them.
+type Group<'a> = (u32, u32, &'a [(u64, u64, u64)]);
+
+/// Neighbouring partitions with the same bytes.
+fn groups(runs: &[(u64, u64, u64)]) -> Vec<Group<'_>> {
+    let mut out: Vec<Group<'_>> = Vec::new();
     for rows in runs.chunk_by(|a, b| a.0 == b.0) {
         let partition = rows[0].0 as u32;
         if let Some((first, count, known)) = out.last_mut()
