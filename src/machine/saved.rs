@@ -100,6 +100,9 @@ pub(super) struct SavedQueue {
     pub clock: Clock,
 }
 
+/// Footprint, bytes, partitions, whether it loads, descriptors; bytes and rows of HBM, pace.
+pub(super) type SavedTransfer = (Footprint, (u64, u32, bool, u64), (u64, u64, Pace));
+
 /// A job that was rung for; of a request, what is left once it runs.
 #[derive(Serialize, Deserialize)]
 pub(super) struct SavedRung {
@@ -108,8 +111,7 @@ pub(super) struct SavedRung {
     pub place: u32,
     pub delay: u64,
     pub block: Option<usize>,
-    /// Footprint, bytes, partitions, whether it loads, descriptors; bytes and rows of HBM, pace.
-    pub transfers: Vec<(Footprint, (u64, u32, bool, u64), (u64, u64, Pace))>,
+    pub transfers: Vec<SavedTransfer>,
     pub semaphores: Vec<(u16, u32)>,
 }
 
