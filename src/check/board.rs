@@ -32,7 +32,7 @@ pub struct Stamp {
 }
 
 /// Two accesses that nothing orders.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Conflict {
     /// The earlier access.
     pub earlier: (Stamp, AccessKind, Region),
@@ -40,7 +40,7 @@ pub struct Conflict {
     pub later: (Stamp, AccessKind, Region),
 }
 
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
 struct Live {
     stamp: Stamp,
     kind: AccessKind,
@@ -53,14 +53,14 @@ const BUCKET_SHIFT: [u32; 3] = [11, 11, 16];
 /// A region over more buckets than this is kept in a list of its own.
 const MAX_BUCKETS: u64 = 256;
 
-#[derive(Default, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 struct SpaceBoard {
     buckets: FxHashMap<u64, SmallVec<[u32; 6]>>,
     wide: Vec<u32>,
 }
 
 /// The board of one machine.
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
 pub struct Board {
     spaces: [SpaceBoard; 3],
     live: Vec<Live>,
@@ -85,6 +85,11 @@ impl Board {
             visit: 0,
             candidates: Vec::new(),
         }
+    }
+
+    /// Gives streams other numbers.
+    pub(crate) fn renumber(&mut self, number: impl Fn(usize) -> usize) {
+        self.live.iter_mut().for_each(|l| l.stamp.stream = number(l.stamp.stream));
     }
 
     /// Number of accesses remembered.

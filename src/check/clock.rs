@@ -27,6 +27,11 @@ impl Clock {
         Clock { known: SmallVec::from_elem(0, streams * 2) }
     }
 
+    /// Forgets all.
+    pub fn forget(&mut self) {
+        self.known.fill(0);
+    }
+
     /// Number of streams it knows about.
     pub fn streams(&self) -> usize {
         self.known.len() / 2

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::guarantee::{Hazard, Unproven};
-use super::log::{Effect, Got, Log};
+use super::log::{Acquire, Change, Effect, Got, Log};
 use crate::error::{Error, Location};
 use crate::sync::{Compare, SyncId, SyncState};
 
@@ -98,6 +98,47 @@ pub fn limit(unproven: &Unproven, place: impl Fn((usize, u32)) -> Location) -> S
     }
 }
 
+/// What the remarks need to know of the waits and updates of a run.
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
+pub struct Remarks {
+    /// What somebody waits for.
+    looked: BTreeSet<SyncId>,
+    /// Waits that always hold, in order.
+    idle: Vec<(usize, u32)>,
+    /// The first update, clears apart, of each event and semaphore.
+    updated: BTreeMap<SyncId, (usize, u32)>,
+}
+
+impl Remarks {
+    /// Goes on with these entries of a log.
+    pub(crate) fn take_in(&mut self, acquires: &[Acquire], changes: &[Change]) {
+        // sets are asked once for each event and semaphore in a row of the same
+        let (mut last_looked, mut last_updated) = (None, None);
+        for a in acquires {
+            let id = match a.got {
+                Got::Semaphore(i, compare, operand) => {
+                    let idle =
+                        matches!((compare, operand), (Compare::Ge, 0) | (Compare::Le, u32::MAX));
+                    if idle && !self.idle.contains(&(a.stream, a.pc)) {
+                        self.idle.push((a.stream, a.pc));
+                    }
+                    SyncId::Semaphore(i)
+                }
+                Got::Event { event, .. } => SyncId::Event(event),
+                Got::Job(..) | Got::Own(_) => continue,
+            };
+            if last_looked.replace(id) != Some(id) {
+                self.looked.insert(id);
+            }
+        }
+        for c in changes.iter().filter(|c| c.effect != Effect::Clear) {
+            if last_updated.replace(c.id) != Some(c.id) {
+                self.updated.entry(c.id).or_insert((c.stream, c.pc));
+            }
+        }
+    }
+}
+
 /// Things that are allowed and may still be mistakes: waits that cannot fail, updates that nobody
 /// looks at, and semaphores that are not zero at the end.
 pub fn remarks(
@@ -105,31 +146,13 @@ pub fn remarks(
     sync: &SyncState,
     place: impl Fn((usize, u32)) -> Location,
 ) -> Vec<String> {
-    let mut out = Vec::new();
-    let mut looked: BTreeSet<SyncId> = BTreeSet::new();
-    let mut seen: BTreeSet<(usize, u32)> = BTreeSet::new();
-    for a in &log.acquires {
-        match a.got {
-            Got::Semaphore(i, compare, operand) => {
-                looked.insert(SyncId::Semaphore(i));
-                let idle = matches!((compare, operand), (Compare::Ge, 0) | (Compare::Le, u32::MAX));
-                if idle && seen.insert((a.stream, a.pc)) {
-                    out.push(format!("{}: its wait always holds", name(&place((a.stream, a.pc)))));
-                }
-            }
-            Got::Event { event, .. } => {
-                looked.insert(SyncId::Event(event));
-            }
-            Got::Job(..) | Got::Own(_) => {}
-        }
-    }
-    let mut unread: BTreeMap<SyncId, (usize, u32)> = BTreeMap::new();
-    for c in log.changes.iter().filter(|c| c.effect != Effect::Clear && !looked.contains(&c.id)) {
-        unread.entry(c.id).or_insert((c.stream, c.pc));
-    }
+    let mut all = log.behind.as_ref().map_or_else(Remarks::default, |b| b.remarks.clone());
+    all.take_in(&log.acquires, &log.changes);
+    let idle = all.idle.iter().map(|at| format!("{}: its wait always holds", name(&place(*at))));
+    let mut out: Vec<String> = idle.collect();
     if !log.polled {
-        for (id, at) in unread {
-            out.push(format!("{}: updates {id}, which nobody waits for", name(&place(at))));
+        for (id, at) in all.updated.iter().filter(|(id, _)| !all.looked.contains(id)) {
+            out.push(format!("{}: updates {id}, which nobody waits for", name(&place(*at))));
         }
     }
     for (id, value) in sync.non_zero() {

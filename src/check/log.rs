@@ -7,11 +7,17 @@
 
 use std::sync::Arc;
 
+use super::guarantee::Behind;
 use crate::engine::Work;
 use crate::sync::{Compare, SyncId};
 
-/// Entries after which a log gives up: its memory would grow without bound.
-const MOST_ENTRIES: usize = 4 << 20;
+/// Entries after which a log without a window gives up, and to which a window grows at most: its
+/// memory would grow without bound.
+pub(crate) const MOST_ENTRIES: usize = 4 << 20;
+
+/// Entries in the window at first; it doubles where the order of its newest entries is open for
+/// longer.
+pub const WINDOW: usize = 96 << 10;
 
 /// In-order sources of updates within a stream.
 #[derive(
@@ -110,6 +116,8 @@ pub struct Started {
     pub pc: u32,
     /// When.
     pub tick: u64,
+    /// Position among all entries of the run.
+    pub order: u64,
     /// Its accesses.
     pub footprint: Arc<Work>,
 }
@@ -129,7 +137,7 @@ pub struct Rung {
     pub delay: u64,
 }
 
-/// The log of one run.
+/// The log of one run, or of its last part: see [`crate::check::guarantee`].
 #[derive(Default)]
 pub struct Log {
     /// In the order of the run.
@@ -138,7 +146,7 @@ pub struct Log {
     pub changes: Vec<Change>,
     /// In the order of simulated starts.
     pub works: Vec<Started>,
-    /// In the order of the run.
+    /// In the order of the run; empty once the beginning of the run was left behind.
     pub rung: Vec<Rung>,
     /// For each stream, the place of each of its works.
     pub places: Vec<Vec<u32>>,
@@ -148,16 +156,29 @@ pub struct Log {
     pub polled: bool,
     pub(crate) order: u64,
     pub(crate) full: bool,
+    /// Entries at which the beginning is settled and left behind; 0 if it never is.
+    pub(crate) window: usize,
+    pub(crate) behind: Option<Box<Behind>>,
 }
 
 impl Log {
-    /// An empty log of `streams` streams.
+    /// An empty log of `streams` streams that keeps everything, up to a limit.
     pub fn new(streams: usize) -> Self {
         Log { places: vec![Vec::new(); streams], ..Log::default() }
     }
 
-    /// Whether the run was too long to be logged as a whole.
+    /// An empty log of `streams` streams that holds about `window` entries at a time.
+    pub fn with_window(streams: usize, window: usize) -> Self {
+        Log { window, ..Log::new(streams) }
+    }
+
+    /// Whether it does not hold the whole run.
     pub fn is_full(&self) -> bool {
+        self.full || self.behind.is_some()
+    }
+
+    /// Whether the run was too long to be logged as a whole, and its beginning is all there is.
+    pub fn gave_up(&self) -> bool {
         self.full
     }
 
@@ -167,8 +188,15 @@ impl Log {
         self.acquires.len() + self.changes.len() + self.works.len()
     }
 
+    /// Whether it is time to settle the beginning and leave it behind.
+    pub(crate) fn is_due(&self) -> bool {
+        self.window > 0 && self.len() >= self.window
+    }
+
     fn next(&mut self) -> Option<u64> {
-        if self.full || self.len() >= MOST_ENTRIES {
+        // a window is moved between instructions, so a little more can come before it is
+        let most = if self.window > 0 { 2 * MOST_ENTRIES } else { MOST_ENTRIES };
+        if self.full || self.len() >= most {
             self.full = true;
             return None;
         }
@@ -198,15 +226,35 @@ impl Log {
         }
     }
 
-    /// A work starts.
-    pub fn started(&mut self, started: Started) {
-        if self.next().is_some() {
+    /// A work starts; its `order` is filled in.
+    pub fn started(&mut self, mut started: Started) {
+        if let Some(order) = self.next() {
+            started.order = order;
             self.works.push(started);
         }
     }
 
+    /// A job goes into a queue.
+    pub fn rings(&mut self, rung: Rung) {
+        if !self.is_full() {
+            self.rung.push(rung);
+        }
+    }
+
+    /// Works of `stream` that were left behind.
+    pub(crate) fn works_behind(&self, stream: usize) -> u32 {
+        self.behind.as_ref().map_or(0, |b| b.works_of(stream))
+    }
+
+    /// The place of work `work` of `stream`.
+    pub fn place_of(&self, stream: usize, work: u32) -> Option<u32> {
+        let at = work.checked_sub(self.works_behind(stream) + 1)?;
+        self.places[stream].get(at as usize).copied()
+    }
+
     /// Works of `stream` up to and including `place`.
     pub fn works_until(&self, stream: usize, place: u32) -> u32 {
-        self.places[stream].partition_point(|p| *p <= place) as u32
+        let here = self.places[stream].partition_point(|p| *p <= place) as u32;
+        self.works_behind(stream) + here
     }
 }

@@ -321,7 +321,8 @@ impl Machine {
         if let Some(log) = &mut self.log {
             let (tick, footprint) = (self.now, Arc::clone(work));
             if work.judged {
-                log.started(Started { stream, work: number, pc: pc as u32, tick, footprint });
+                let (work, pc) = (number, pc as u32);
+                log.started(Started { stream, work, pc, tick, order: 0, footprint });
             }
         }
         if let Some(touched) = &mut self.touched {
@@ -382,7 +383,8 @@ impl Machine {
         let known = touched.map(|t| Arc::new(work.with_observed(Arc::clone(t))));
         if let Some(log) = &mut self.log {
             let (tick, footprint) = (self.now, Arc::clone(known.as_ref().unwrap_or(work)));
-            log.started(Started { stream, work: number, pc: pc as u32, tick, footprint });
+            let (work, pc) = (number, pc as u32);
+            log.started(Started { stream, work, pc, tick, order: 0, footprint });
         }
         if let Some(validity) = &mut self.validity {
             let written = touched.map_or(&*work.accesses, |t| t);

@@ -2,21 +2,37 @@
 
 use std::sync::Arc;
 
-use super::image::Kind;
+use super::image::{Image, Kind};
 use super::options::{Involved, Races};
 use super::run::{ENGINE_STREAMS, Machine};
 use super::stream::RunState;
 use crate::check::Conflict;
-use crate::check::guarantee::Finding;
+use crate::check::guarantee::{Finding, window};
 use crate::check::log::Log;
 use crate::error::{Error, ErrorClass};
 use crate::isa::{Engine, Generation};
 
+/// Whether the sequencer executes word `pc` of stream `s`.
+fn by_sequencer(image: &Image, s: usize, pc: u32) -> bool {
+    let word = image.words.get(s).map(|words| words.get(pc as usize));
+    word.is_some_and(|w| w.is_none_or(|w| !matches!(w.kind, Kind::Data(_) | Kind::Refuse(_))))
+}
+
 impl Machine {
+    /// Settles the older part of the log, which is as long as it may become.
+    #[cold]
+    pub(super) fn settle(&mut self) {
+        let Some(log) = &mut self.log else { return };
+        let engines = self.streams.iter().map(|s| s.state == RunState::Done);
+        let ended = engines.chain(self.queues.iter().map(|_| false)).collect();
+        let image = &self.image;
+        window::advance(log, |s, pc| by_sequencer(image, s, pc), ended);
+    }
+
     /// Looks at the finished run for what another schedule would have shown. Returns remarks.
     pub(super) fn conclude(&mut self) -> Vec<String> {
         let Some(log) = self.log.take() else { return Vec::new() };
-        if log.is_full() {
+        if log.gave_up() {
             // what the beginning shows is true of the whole: a program that ends there waits and
             // signals no less
             self.notes.push(format!(
@@ -25,14 +41,10 @@ impl Machine {
                 log.len()
             ));
         }
+        self.notes.extend(log.behind.iter().flat_map(|b| b.limits()));
         let guarantees = crate::check::Guarantees::new(&log);
         let image = Arc::clone(&self.image);
-        let control = |s: usize, pc: u32| {
-            let word = image.words.get(s).map(|words| words.get(pc as usize));
-            word.is_some_and(|w| {
-                w.is_none_or(|w| !matches!(w.kind, Kind::Data(_) | Kind::Refuse(_)))
-            })
-        };
+        let control = |s: usize, pc: u32| by_sequencer(&image, s, pc);
         let mut hazards = Vec::new();
         for finding in guarantees.races(control) {
             match finding {
@@ -65,7 +77,7 @@ impl Machine {
                 Races::Ignore => {}
             }
         }
-        let remarks = if log.is_full() {
+        let remarks = if log.gave_up() {
             Vec::new()
         } else {
             crate::check::hazard::remarks(&log, &self.sync, |(s, pc)| self.location(s, pc as usize))

@@ -57,6 +57,9 @@ pub struct Options {
     pub snapshots: bool,
     /// Keeps what library code touched, for [`Machine::library_touches`](super::Machine::library_touches).
     pub library_touches: bool,
+    /// Entries that the log for the analysis of all schedules holds before the older ones are
+    /// settled and left behind; 0 keeps all, up to a limit.
+    pub window: usize,
     /// Takes the records of the run.
     pub recorder: Option<Box<dyn Recorder>>,
     /// Disturbs the schedule.
@@ -78,6 +81,7 @@ impl Default for Options {
             timing_only: false,
             snapshots: false,
             library_touches: false,
+            window: crate::check::log::WINDOW,
             recorder: None,
             perturb: None,
             interrupt: None,

@@ -95,7 +95,7 @@ impl Machine {
         self.changes += 1;
         if let Some(log) = &mut self.log {
             let (queue, place, delay) = (ENGINE_STREAMS + q, trigger.1 as u32, at - self.now);
-            log.rung.push(Rung { queue, stream: s, place, job: job.clone(), delay });
+            log.rings(Rung { queue, stream: s, place, job: job.clone(), delay });
         }
         self.queues[q].jobs.push_back(Queued {
             job,

@@ -158,6 +158,9 @@ impl Machine {
         let known = |&shared: &bool| if shared { Known::Repeated } else { Known::Fresh };
         let prepared = std::array::from_fn(|e| image.shared[e].iter().map(known).collect());
         let fastest = Engine::ALL.iter().map(|&e| time.period(e)).min().unwrap_or(1);
+        // what partitions that lag behind do to a DMA is asked of the whole run
+        let v1 = image.generation == crate::isa::Generation::V1;
+        let window = if v1 { 0 } else { options.window };
         let mut machine = Machine {
             time,
             agenda: Agenda::default(),
@@ -170,7 +173,7 @@ impl Machine {
             sp: SpState::default(),
             sync: SyncState::new(&config.sync),
             clocks: SyncClocks::default(),
-            log: (options.races != Races::Ignore).then(|| Log::new(total)),
+            log: (options.races != Races::Ignore).then(|| Log::with_window(total, window)),
             last_visible: Default::default(),
             last_update: Default::default(),
             posts: Vec::new(),
@@ -398,6 +401,9 @@ impl Machine {
 
     /// Does the earliest entry of the agenda if it lies at or before `until`.
     pub(super) fn advance(&mut self, until: u64) -> Result<bool> {
+        if self.log.as_ref().is_some_and(Log::is_due) {
+            self.settle();
+        }
         match self.agenda.next_tick() {
             Some(tick) if tick <= until => {}
             _ => return Ok(false),

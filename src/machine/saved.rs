@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::queue::{Job, Queue};
 use super::stream::{Blocked, Inputs, Recipe, RunState, Stream};
 use crate::check::Clock;
+use crate::check::guarantee::Behind;
 use crate::check::log::{Acquire, Change, Log, Rung, Started};
 use crate::engine::cost::{CostQuery, CostRow, Operands};
 use crate::engine::{DmaRequest, Pace, ShapeRegister, Transfer, Work};
@@ -120,14 +121,16 @@ pub(super) struct SavedRung {
 pub(super) struct SavedLog {
     pub acquires: Vec<Acquire>,
     pub changes: Vec<Change>,
-    /// Stream, number, word, tick, footprint.
-    pub works: Vec<(usize, u32, u32, u64, u32)>,
+    /// Stream, number, word, tick, order, footprint.
+    pub works: Vec<(usize, u32, u32, u64, u64, u32)>,
     pub rung: Vec<SavedRung>,
     pub barriers: Vec<(usize, u32)>,
     pub places: Vec<Vec<u32>>,
     pub polled: bool,
     pub order: u64,
     pub full: bool,
+    pub window: usize,
+    pub behind: Option<Box<Behind>>,
 }
 
 /// Numbers the footprints of works, each once.
@@ -225,7 +228,7 @@ pub(super) fn save_log(log: &Log, footprints: &mut Footprints) -> SavedLog {
     let works = log
         .works
         .iter()
-        .map(|w| (w.stream, w.work, w.pc, w.tick, footprints.number(&w.footprint)))
+        .map(|w| (w.stream, w.work, w.pc, w.tick, w.order, footprints.number(&w.footprint)))
         .collect();
     SavedLog {
         acquires: log.acquires.clone(),
@@ -237,6 +240,8 @@ pub(super) fn save_log(log: &Log, footprints: &mut Footprints) -> SavedLog {
         polled: log.polled,
         order: log.order,
         full: log.full,
+        window: log.window,
+        behind: log.behind.clone(),
     }
 }
 
@@ -300,9 +305,9 @@ pub(super) fn load_log(
     for rung in saved.rung {
         log.rung.push(load_rung(rung, blocks)?);
     }
-    for (stream, number, pc, tick, footprint) in saved.works {
+    for (stream, number, pc, tick, order, footprint) in saved.works {
         let footprint = work(footprint)?;
-        log.works.push(Started { stream, work: number, pc, tick, footprint });
+        log.works.push(Started { stream, work: number, pc, tick, order, footprint });
     }
     log.acquires = saved.acquires;
     log.changes = saved.changes;
@@ -311,5 +316,7 @@ pub(super) fn load_log(
     log.polled = saved.polled;
     log.order = saved.order;
     log.full = saved.full;
+    log.window = saved.window;
+    log.behind = saved.behind;
     Ok(log)
 }

@@ -83,7 +83,9 @@ impl Change {
     /// Those of the conversions.
     pub fn apply(&self, input: &[u8], row: &mut [u8], state: &mut EngineState) -> Result<()> {
         match (self.dtypes, self.op) {
-            (Some((from, to)), Some(op)) => combine(op, from, to, input, row),
+            (Some((from, to)), Some(op)) => self.numerics.rounded(state, |rounding| {
+                combine(op, from, to, input, row, rounding, &self.numerics.fp8)
+            }),
             (Some((from, to)), None) => self.numerics.rounded(state, |rounding| {
                 dma::convert_elements(from, to, input, row, rounding, &self.numerics.fp8)
             }),
@@ -390,10 +392,11 @@ fn update(mode: u8) -> Result<bool> {
     }
 }
 
-/// There is no other core.
+/// There is no other core: on a device whose only core is this one, nothing answers the transfer.
 pub fn no_peer() -> Error {
-    Error::new(ErrorClass::Unimplemented, "a transfer to or a signal for another core")
-        .help("the emulator has one core; only forms that stay in it execute")
+    Error::new(ErrorClass::DeviceFault, "a transfer to or a signal for another core")
+        .rule("no_peer_core")
+        .help("the emulated device has one core; only forms that stay in it execute")
 }
 
 /// The address that the 8 bytes {base, offset, increment register, reserved, offset} give in one

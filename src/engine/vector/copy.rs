@@ -41,9 +41,8 @@ pub(super) fn copy_or_cast(env: &Env<'_>, src: Operand, dst: Operand) -> Result<
     let plan = Plan::new(env).source(&src)?.dest(&dst)?;
     let order = plan.order(dst.channels)?;
     let moves = src.dtype == dst.dtype;
-    let dense = src.walk.is_contiguous()
-        && dst.walk.is_contiguous()
-        && (moves || !dst.rounds_stochastically());
+    let dense =
+        src.is_contiguous() && dst.is_contiguous() && (moves || !dst.rounds_stochastically());
     plan.work(CostRow::Copy, dst.len(), move |lane| {
         let mut f = take(&mut lane.scratch.f32);
         let mut b = take(&mut lane.scratch.bits);
