@@ -21,13 +21,9 @@ use tpbemu::skeleton::prove::prove;
 /// Programs that are broken on purpose.
 const BROKEN: [&str; 2] = ["deadlock", "race"];
 
-/// Clean programs that are not proved, and what stands against it: library code of the Q7 cores,
-/// whose accesses data decide, and a branch on a semaphore that was only looked at.
-const OPEN: [(&str, &str); 3] = [
-    ("q7-custom", "footprints_known"),
-    ("q7-libraries", "footprints_known"),
-    ("polls_forever_fixed", "control_fixed"),
-];
+/// Clean programs that are not proved, and what stands against it: a branch on a semaphore that was
+/// only looked at.
+const OPEN: [(&str, &str); 1] = [("polls_forever_fixed", "control_fixed")];
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -100,12 +96,8 @@ fn every_clean_program_is_proved() {
     }
     println!("{count} of {} clean programs proved, {} open", clean.len(), OPEN.len());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(count >= 36, "{count}");
+    assert!(count >= 38, "{count}");
 }
-
-/// Broken programs that only the plain run refuses: the skeleton takes a V1 work to be done in all
-/// partitions at once.
-const BY_THE_RUN: [&str; 1] = ["v1_no_dma_barrier"];
 
 /// Whether the analysis alone, without the verdict of the plain run, proves the program.
 fn analysis_proves(subject: &Subject) -> bool {
@@ -123,8 +115,7 @@ fn no_broken_program_is_proved() {
         let subject = subject(path);
         let verdict = attempt(&subject, path).unwrap();
         assert!(!matches!(verdict, Verdict::Proved { .. }), "{}", path.display());
-        let by_the_run = BY_THE_RUN.iter().any(|b| *b == name(path));
-        assert_eq!(analysis_proves(&subject), by_the_run, "{}", path.display());
+        assert!(!analysis_proves(&subject), "{}", path.display());
         looked += 1;
     }
     assert!(looked >= 30, "{looked}");
@@ -160,7 +151,7 @@ fn forged(subject: &Subject, path: &Path) -> Option<Certificate> {
 fn forged_certificates_of_broken_programs_are_refused() {
     let (_, broken) = programs();
     let mut refused = 0;
-    for path in broken.iter().filter(|p| !BY_THE_RUN.iter().any(|b| *b == name(p))) {
+    for path in &broken {
         let subject = subject(path);
         let Some(certificate) = forged(&subject, path) else { continue };
         let checked = check::check(&certificate, &subject.program, &subject.config);
@@ -374,9 +365,10 @@ fn exit_codes_and_certificate_files() {
         ),
         "{text}"
     );
-    let (code, text) = tpbemu(&["verify", "programs/q7-libraries", "--explore", "2"]);
-    assert_eq!(code, 1, "{text}");
-    assert!(text.contains("footprints_known: POOL pc"), "{text}");
+    // what library code touches depends on the data, which its certificate therefore names
+    let (code, text) = tpbemu(&["verify", "programs/q7-libraries"]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("from the data that the program begins with"), "{text}");
 }
 
 #[test]

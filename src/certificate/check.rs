@@ -10,7 +10,9 @@
 //!    that the wait needs is not reached.
 //! 5. Every wait, once it holds, holds until it is granted; resets are in order with every other
 //!    use; events are set once in between.
-//! 6. Accesses that touch a common byte, one of them a write, are ordered by a chain of edges.
+//! 6. Accesses that touch a common byte, one of them a write, are ordered by a chain of edges; on V1,
+//!    where the partitions of a work finish one after the other, with a DMA barrier between a work
+//!    and a transfer that touches more than its first partition.
 //!
 //! From 4, by induction over a run, every run keeps the order; from 3 and 5 every run can be
 //! completed and executes the same; from 6 every read gets the same data.
@@ -20,9 +22,9 @@ use std::collections::{BTreeMap, HashMap};
 use super::decode::{self, Ask, Do, Facts, Name};
 use super::{Certificate, FORMAT, Source, VERSION, hash, refused};
 use crate::error::Result;
-use crate::isa::Engine;
+use crate::isa::{Engine, Generation};
 use crate::machine::MachineConfig;
-use crate::memory::Access;
+use crate::memory::{Access, Space};
 use crate::program::Program;
 
 /// Nodes beyond which a program is refused: the check keeps a bit for each pair.
@@ -55,7 +57,8 @@ pub fn check(
         return Err(refused("the certificate is for another program or configuration"));
     }
     let facts = decode::decode(program, config).map_err(decode::as_refusal)?;
-    let mut net = Net::default();
+    let staggered = program.generation == Generation::V1;
+    let mut net = Net { staggered, ..Net::default() };
     net.streams(&facts)?;
     net.stated(certificate, &facts)?;
     let edges = net.edges(certificate)?;
@@ -77,6 +80,8 @@ struct Touching {
     done: usize,
     accesses: Vec<Access>,
     what: String,
+    /// The step, of an engine's own data path.
+    step: Option<usize>,
 }
 
 #[derive(Default)]
@@ -92,6 +97,10 @@ struct Net {
     touching: Vec<Touching>,
     /// Jobs by ringing step: queue, and what it does.
     jobs: HashMap<(String, u32), decode::Job>,
+    /// DMA barriers: stream and step, where it is let go, where it acts.
+    barriers: Vec<((usize, usize), usize, usize)>,
+    /// Whether the partitions of a work finish one after the other.
+    staggered: bool,
     sorted: Vec<usize>,
     /// Bit `a` of row `b`: `a` is `b` or comes before it.
     rows: Vec<Vec<u64>>,
@@ -139,6 +148,9 @@ impl Net {
                 }
                 self.go.insert(key.clone(), here);
                 self.run.insert(key.clone(), run);
+                if step.barrier {
+                    self.barriers.push(((e, k), here, run));
+                }
                 for (n, act) in step.instants.iter().enumerate() {
                     self.acts[run].push(*act);
                     self.sources.insert(Source::Instant(name.clone(), k as u32, n as u32), run);
@@ -148,7 +160,9 @@ impl Net {
                     let what = what.clone();
                     let line = (e, true);
                     let (start, reads_done, done) = (run, run, run);
-                    self.touching.push(Touching { line, start, reads_done, done, accesses, what });
+                    let step = None;
+                    let t = Touching { line, start, reads_done, done, accesses, what, step };
+                    self.touching.push(t);
                 }
                 let (mut at_reads, mut at_results) = (run, run);
                 if let Some(accesses) = step.data.clone() {
@@ -156,8 +170,9 @@ impl Net {
                     at_reads = self.node(what.clone(), &[start], &mut reads)?;
                     at_results = self.node(what.clone(), &[at_reads], &mut results)?;
                     let (reads_done, done, what) = (at_reads, at_results, what.clone());
-                    let line = (e, false);
-                    self.touching.push(Touching { line, start, reads_done, done, accesses, what });
+                    let (line, step) = ((e, false), Some(k));
+                    let t = Touching { line, start, reads_done, done, accesses, what, step };
+                    self.touching.push(t);
                 }
                 for late in [false, true] {
                     for (n, u) in step.updates.iter().enumerate().filter(|(_, u)| u.late == late) {
@@ -212,7 +227,9 @@ impl Net {
                     let done = self.node(what.clone(), &[], &mut line)?;
                     let (line, reads_done, what) =
                         ((Engine::ALL.len() + q, false), done, what.clone());
-                    self.touching.push(Touching { line, start, reads_done, done, accesses, what });
+                    let step = None;
+                    let t = Touching { line, start, reads_done, done, accesses, what, step };
+                    self.touching.push(t);
                 }
                 let end = self.node(what.clone(), &[], &mut line)?;
                 for (n, act) in job.updates.iter().enumerate() {
@@ -467,12 +484,45 @@ impl Net {
                                 a.what, b.what, y.region
                             )));
                         }
+                        if self.staggered {
+                            self.guarded((a, x), (b, y))?;
+                            self.guarded((b, y), (a, x))?;
+                        }
                         count += 1;
                     }
                 }
             }
         }
         Ok(count)
+    }
+
+    /// A transfer that comes after a work waits for the last of its partitions.
+    fn guarded(
+        &self,
+        (work, x): (&Touching, &Access),
+        (transfer, y): (&Touching, &Access),
+    ) -> Result<()> {
+        let done = if x.kind.writes() { work.done } else { work.reads_done };
+        let (Some(step), true) = (work.step, transfer.line.0 >= Engine::ALL.len()) else {
+            return Ok(());
+        };
+        let later_partitions = x.region.space == Space::Sbuf
+            && x.region.count > 1
+            && y.region.first + y.region.count > x.region.first + 1;
+        let waits = |&((stream, k), go, run): &((usize, usize), usize, usize)| {
+            let after = (stream == work.line.0 && step < k) || self.reaches(done, go);
+            after && self.reaches(run, transfer.start)
+        };
+        if later_partitions
+            && self.reaches(done, transfer.start)
+            && !self.barriers.iter().any(waits)
+        {
+            return Err(refused(format!(
+                "{} may touch partitions with which {} is not done",
+                transfer.what, work.what
+            )));
+        }
+        Ok(())
     }
 }
 

@@ -4,13 +4,16 @@
 //! the program. An instruction that looks at memory, events or semaphores to decide what follows is
 //! refused, and so is one that this reader does not know.
 
+use std::sync::Arc;
+
+use crate::engine::libraries::{CUSTOM_OP_HEADER, CUSTOM_OP_PAYLOAD};
 use crate::engine::{self, Env, Prepared, Status};
 use crate::error::{Error, Result};
 use crate::isa::{Engine, EventsKind, Generation, Inst, f, op, op_v1};
-use crate::machine::MachineConfig;
 use crate::machine::address::{self, Place};
 use crate::machine::dma::block_transfers;
 use crate::machine::sp::SpWord;
+use crate::machine::{MachineConfig, Options, Races};
 use crate::machine::{scalar, sp};
 use crate::memory::{Access, ByteSet, Region};
 use crate::program::lower::{Lowered, lower};
@@ -20,6 +23,9 @@ use super::refused;
 
 /// Instructions of one stream beyond which it is refused.
 const MOST_STEPS: usize = 100_000;
+
+/// Cycles after which a run of library code is given up.
+const MOST_CYCLES: u64 = 1_000_000_000;
 
 /// An event (`false`) or a semaphore (`true`) and its number.
 pub type Name = (bool, u16);
@@ -89,6 +95,8 @@ pub struct Step {
     pub updates: Vec<Change>,
     /// Job that it rings for.
     pub job: Option<Job>,
+    /// Whether it waits until the last partition of older works has caught up with the first.
+    pub barrier: bool,
 }
 
 /// What a program executes.
@@ -97,6 +105,34 @@ pub struct Facts {
     pub streams: Vec<Vec<Step>>,
     /// Names of the queues.
     pub queues: Vec<String>,
+}
+
+/// Whether `program` loads code into the Q7 cores. What that touches depends on data.
+pub fn loads_libraries(program: &Program) -> bool {
+    let modifies = |w: &[u8; 64]| w[0] == op::MODIFY_POOL_CONFIG;
+    program.generation != Generation::V1
+        && program.stream(Engine::Pool).is_some_and(|s| s.words.iter().any(modifies))
+}
+
+/// What library code touches, with the number of its instruction in POOL, in order. The cores are run for
+/// that, once, in the order of simulated starts: if what they touch there is ordered against all
+/// other accesses, they read the same bytes in every schedule.
+fn library_touches(program: &Program, config: &MachineConfig) -> Result<Vec<(u64, Arc<[Access]>)>> {
+    if !loads_libraries(program) {
+        return Ok(Vec::new());
+    }
+    let options = || Options {
+        races: Races::Ignore,
+        library_touches: true,
+        max_cycles: Some(MOST_CYCLES),
+        ..Options::default()
+    };
+    let (program, config) = (Arc::new(program.clone()), Arc::new(config.clone()));
+    let result = crate::machine::run(program, config, options, |_, _| Vec::new(), false)?;
+    match result.finished.error {
+        Some(error) => Err(refused(format!("the library code cannot be run: {error}"))),
+        None => Ok(result.machine.library_touches().to_vec()),
+    }
 }
 
 /// Reads `program`.
@@ -113,6 +149,7 @@ pub fn decode(program: &Program, config: &MachineConfig) -> Result<Facts> {
         let updates = block.on_done.iter().map(done).collect();
         blocks.push(Job { queue: block.queue, transfers, updates });
     }
+    let touches = library_touches(program, config)?;
     let mut streams = Vec::new();
     for engine in Engine::ALL {
         let sp = engine == Engine::Sp && !program.v1_sp.words.is_empty();
@@ -121,6 +158,7 @@ pub fn decode(program: &Program, config: &MachineConfig) -> Result<Facts> {
             config,
             engine,
             blocks: &blocks,
+            touches: if engine == Engine::Pool { &touches } else { &[] },
             registers: [0; 64],
             steps: Vec::new(),
         };
@@ -128,6 +166,9 @@ pub fn decode(program: &Program, config: &MachineConfig) -> Result<Facts> {
             reader.sp_program()?;
         } else {
             reader.stream()?;
+        }
+        if !reader.touches.is_empty() {
+            return Err(refused("the library code ran elsewhere than the words say"));
         }
         streams.push(reader.steps);
     }
@@ -150,6 +191,8 @@ struct Reader<'a> {
     config: &'a MachineConfig,
     engine: Engine,
     blocks: &'a [Job],
+    /// What the library code that comes next touches.
+    touches: &'a [(u64, Arc<[Access]>)],
     registers: [u32; 64],
     steps: Vec<Step>,
 }
@@ -199,11 +242,30 @@ impl Reader<'_> {
                     step.drains = self.config.sequencer.doorbell_drains;
                     step.job = self.blocks.get(block).cloned();
                 }
-                Lowered::DmaBarrier => self.events(&inst, &mut step)?,
+                Lowered::DmaBarrier => {
+                    self.events(&inst, &mut step)?;
+                    step.barrier = true;
+                }
                 Lowered::End => {
                     self.events(&inst, &mut step)?;
                     step.drains = true;
                     next = None;
+                }
+                Lowered::Word
+                    if self
+                        .touches
+                        .first()
+                        .is_some_and(|(at, _)| *at == self.steps.len() as u64) =>
+                {
+                    self.events(&inst, &mut step)?;
+                    step.data = Some(self.touches[0].1.to_vec());
+                    self.touches = &self.touches[1..];
+                    if inst.opcode() == CUSTOM_OP_HEADER {
+                        let payload = |w: &&[u8; 64]| w[0] == CUSTOM_OP_PAYLOAD;
+                        let count = stream.words[pc + 1..].iter().take_while(payload).count();
+                        // they are part of this instruction
+                        next = Some(pc + count + 1);
+                    }
                 }
                 Lowered::Word => {
                     self.events(&inst, &mut step)?;
@@ -465,9 +527,6 @@ impl Reader<'_> {
     /// A data-path or DMA instruction.
     fn data(&self, inst: &Inst, pc: usize, step: &mut Step) -> Result<()> {
         let def = inst.def()?;
-        if def.byte == op::MODIFY_POOL_CONFIG && inst.generation != Generation::V1 {
-            return self.refuse(pc, "loads library code, whose accesses are not known");
-        }
         crate::isa::validate(inst, self.engine, true)?;
         let found = engine::lookup(inst.generation, def.byte, def.name).map(|op| op.status);
         let Some(Status::Done(prepare)) = found else {

@@ -7,7 +7,7 @@
 //! Neither uses `skeleton`, `check` (race detector, guarantees) or `sync`. They do share with the
 //! emulator what defines the machine: the loader, the field tables of the instructions, the operand
 //! decoders that give the footprint of a data-path instruction, and the scalar arithmetic of
-//! sequencers.
+//! sequencers. What library code of the Q7 cores touches is learned by running it.
 
 pub mod check;
 pub mod decode;
@@ -136,7 +136,8 @@ pub fn refused(why: impl Into<String>) -> Error {
 }
 
 /// Hash of what the proof is about: instruction words, DMA blocks, queues and configuration. The
-/// data of tensors do not enter: the proof holds for any.
+/// data of tensors do not enter, for the proof holds for any, except of a program that runs library
+/// code: what that touches depends on them.
 pub fn hash(program: &Program, config: &MachineConfig) -> String {
     let mut h = Fnv(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d);
     h.text(&program.generation.to_string());
@@ -155,6 +156,13 @@ pub fn hash(program: &Program, config: &MachineConfig) -> String {
         // its place in the source is not part of what it does
         let (transfers, done) = (&block.transfers, &block.on_done);
         h.text(&format!("{} {} {transfers:?} {done:?}", block.queue, block.id));
+    }
+    if decode::loads_libraries(program) {
+        for tensor in &program.tensors {
+            h.text(&format!("{:?} {:#x}", tensor.memory, tensor.address));
+            h.number(tensor.init.as_ref().map_or(0, |b| b.len() as u64));
+            h.bytes(tensor.init.as_deref().unwrap_or_default());
+        }
     }
     h.text(&format!("{config:?}"));
     format!("{:032x}", h.0)

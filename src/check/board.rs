@@ -177,7 +177,12 @@ impl Board {
                 } else {
                     !old.kind.writes() && !other_stream
                 };
-                if supersedes && access.certain && access.region.covers(&old.region) {
+                // a footprint that only orders the host: the latest of a stream says it all
+                let repeated = !other_stream
+                    && !(old.stamp.judged || stamp.judged)
+                    && old.kind == access.kind
+                    && old.region == access.region;
+                if repeated || supersedes && access.certain && access.region.covers(&old.region) {
                     self.remove(id);
                 }
             }

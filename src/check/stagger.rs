@@ -72,7 +72,7 @@ pub fn conflicts(
         });
         board.enter(
             stamp,
-            &w.footprint.accesses,
+            w.footprint.touched(),
             clock.as_ref(),
             |_| {},
             |c| {

@@ -3,11 +3,12 @@
 //!
 //! A kernel may touch any byte of SBUF and of the HBM scratch window: where it reads and writes is
 //! known only by running it. Such a work is ordered against everything on the host, its length
-//! comes out of the run, and the race check does not judge it. (wiki: firmware/pool/pool-dispatch;
-//! firmware/pool/external-lib-loader)
+//! comes out of the run, and the race check judges it by what it touched
+//! ([`super::observed`]). (wiki: firmware/pool/pool-dispatch; firmware/pool/external-lib-loader)
 
 use super::Op;
 use super::cost::{CostQuery, CostRow, Operands};
+use super::observed::Observed;
 use super::work::{Env, Lane, Outcome, Prepared, Work};
 use crate::error::{Error, Result};
 use crate::isa::{Generation, Inst};
@@ -65,6 +66,7 @@ pub const CUSTOM_OP_PAYLOAD: u8 = 0x86;
 struct Bus<'a, 'b> {
     mem: &'a mut Lease<'b>,
     stride: u64,
+    seen: Observed,
 }
 
 /// Memory, partition and byte that a core finds at `address`; `stride` is SBUF's.
@@ -77,7 +79,11 @@ pub fn core_address(address: u32, stride: u64) -> Option<(Space, u32, u64)> {
     Some((Space::Hbm, 0, u64::from(offset)))
 }
 
-impl Bus<'_, '_> {
+impl<'a, 'b> Bus<'a, 'b> {
+    fn new(mem: &'a mut Lease<'b>, stride: u64) -> Self {
+        Bus { mem, stride, seen: Observed::new(stride) }
+    }
+
     fn place(&self, address: u32) -> std::result::Result<(Space, u32, u64), BusFault> {
         core_address(address, self.stride).ok_or(BusFault::Unmapped)
     }
@@ -88,6 +94,7 @@ impl Q7Bus for Bus<'_, '_> {
         let (space, partition, byte) = self.place(address)?;
         let row = self.mem.row(space, partition, byte, out.len() as u64);
         out.copy_from_slice(row.map_err(|_| BusFault::Unmapped)?);
+        self.seen.mark(space, partition, byte, out.len() as u64, false);
         Ok(())
     }
 
@@ -95,6 +102,7 @@ impl Q7Bus for Bus<'_, '_> {
         let (space, partition, byte) = self.place(address)?;
         let row = self.mem.row_mut(space, partition, byte, bytes.len() as u64);
         row.map_err(|_| BusFault::Unmapped)?.copy_from_slice(bytes);
+        self.seen.mark(space, partition, byte, bytes.len() as u64, true);
         Ok(())
     }
 }
@@ -151,13 +159,17 @@ pub fn modify_pool_config(env: &Env<'_>) -> Result<Prepared> {
             .libraries
             .cluster
             .get_or_insert_with(|| Box::new(Cluster::new(cluster_config(generation))));
-        let mut bus = Bus { mem: &mut lane.mem, stride };
+        let mut bus = Bus::new(&mut lane.mem, stride);
         let report = cluster.modify(&record, &bytes, None, &mut bus)?;
+        if let Some((offset, len)) = image {
+            bus.seen.mark(Space::Hbm, 0, offset, len.min(u64::from(report.bytes)), false);
+        }
+        let touched = bus.seen.accesses();
         // OPEN: each core fetches the image through its own DMA at 16 bytes a cycle
         let transfer = u64::from(report.bytes).div_ceil(16);
         let loaded = (record.op == ModifyOp::Load).then_some((report.cores, report.bytes));
         let cycles = Some(transfer + report.cycles);
-        Ok(Outcome { cycles, loaded, ..Outcome::default() })
+        Ok(Outcome { cycles, loaded, touched, ..Outcome::default() })
     });
     Ok(work.with_outcome().unjudged().into())
 }
@@ -170,7 +182,7 @@ pub fn library_work(words: Vec<[u8; 64]>, config: &MachineConfig) -> Work {
         let Some(cluster) = lane.state.libraries.cluster.as_mut() else {
             return Err(Error::internal("a library kernel without a library"));
         };
-        let mut bus = Bus { mem: &mut lane.mem, stride };
+        let mut bus = Bus::new(&mut lane.mem, stride);
         let report = if words[0][0] == CUSTOM_OP_HEADER {
             cluster.custom_op(&words, &mut bus)?
         } else {
@@ -179,6 +191,7 @@ pub fn library_work(words: Vec<[u8; 64]>, config: &MachineConfig) -> Work {
         Ok(Outcome {
             cycles: Some(report.cycles),
             cores: Some(report.core_cycles),
+            touched: bus.seen.accesses(),
             ..Outcome::default()
         })
     });

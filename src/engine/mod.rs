@@ -5,6 +5,7 @@ pub mod cost;
 pub mod dge;
 pub mod indirect;
 pub mod libraries;
+pub mod observed;
 pub mod operand;
 pub mod pe;
 pub mod state;

@@ -100,6 +100,8 @@ pub struct Work {
     pub needs_outcome: bool,
     /// False if the footprint is so wide a guess that the race check must not judge it.
     pub judged: bool,
+    /// What it touched when it ran, where only running it tells.
+    pub observed: Option<Arc<[Access]>>,
 }
 
 impl std::fmt::Debug for Work {
@@ -127,7 +129,18 @@ impl Work {
             opens: None,
             needs_outcome: false,
             judged: true,
+            observed: None,
         }
+    }
+
+    /// What conflicts are about: the accesses that were observed, or else the footprint.
+    pub fn touched(&self) -> &[Access] {
+        self.observed.as_deref().unwrap_or(&self.accesses)
+    }
+
+    /// The work with what it touched when it ran: the race check can judge it.
+    pub fn with_observed(&self, touched: Arc<[Access]>) -> Self {
+        Work { observed: Some(touched), judged: true, ..self.clone() }
     }
 
     /// States the floating-point operations.
@@ -142,7 +155,7 @@ impl Work {
         self
     }
 
-    /// Exempts the work from the race check.
+    /// Exempts the work from the race check until it is known what it touches.
     pub fn unjudged(mut self) -> Self {
         self.judged = false;
         self
@@ -205,6 +218,8 @@ pub struct Outcome {
     pub cores: Option<[u64; 8]>,
     /// Cores that got a library (one bit each) and the bytes that each fetched.
     pub loaded: Option<(u8, u32)>,
+    /// What was touched, where only running it tells.
+    pub touched: Option<Arc<[Access]>>,
     /// A condition the hardware reports without stopping (floating-point error code, notification).
     pub notice: Option<String>,
 }

@@ -280,8 +280,8 @@ fn conflicts(log: &crate::check::Log) -> Pairs {
         let earlier = log.works[..i].iter().filter(|a| a.footprint.judged);
         for a in earlier.filter(|a| a.stream != b.stream) {
             let (mut clash, mut only_reads) = (false, true);
-            for x in &a.footprint.accesses {
-                for y in &b.footprint.accesses {
+            for x in a.footprint.touched() {
+                for y in b.footprint.touched() {
                     if (x.kind.writes() || y.kind.writes()) && x.region.overlaps(&y.region) {
                         clash = true;
                         only_reads &= !x.kind.writes();

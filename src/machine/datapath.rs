@@ -14,7 +14,7 @@ use crate::check::log::{Got, Started};
 use crate::engine::cost::{CostRow, cost};
 use crate::engine::{Env, Prepared, Work};
 use crate::error::{Error, Location, Result};
-use crate::memory::AccessKind;
+use crate::memory::{Access, AccessKind};
 use crate::sync::{SyncId, When};
 use crate::trace::{InstRecord, Record, StallCause};
 
@@ -205,6 +205,9 @@ impl Machine {
                 *r = *value;
             }
         }
+        if let (Some(list), Some(touched)) = (&mut self.library_touches, &outcome.touched) {
+            list.push((p.index, Arc::clone(touched)));
+        }
         if let (Some(cycles), true) = (outcome.cores, self.options.recorder.is_some()) {
             let record = Record::Cores { tick: now, pc: p.pc as u32, index: p.index, cycles };
             self.record(&record);
@@ -260,7 +263,10 @@ impl Machine {
         self.post_updates(s, p.pc, at, When::Read, reads_done, clock, p.number)?;
         self.post_updates(s, p.pc, at, When::Complete, end, clock, p.number)?;
         if self.options.recorder.is_some() {
-            let by_memory = bytes_by_memory(&p.work);
+            let by_memory = match &outcome.touched {
+                Some(touched) => bytes_by_memory(touched),
+                None => bytes_of(&p.work),
+            };
             let bytes = [0, 1].map(|w| by_memory.iter().map(|m: &[u64; 2]| m[w]).sum());
             let record = InstRecord {
                 stream: s as u16,
@@ -302,8 +308,10 @@ impl Machine {
         let unit = stream.min(DMA_UNIT);
         if let Some(log) = &mut self.log {
             let (tick, footprint) = (self.now, Arc::clone(work));
-            let (work, pc) = (number, pc as u32);
-            log.started(Started { stream, work, pc, tick, order: 0, footprint });
+            if work.judged {
+                let (work, pc) = (number, pc as u32);
+                log.started(Started { stream, work, pc, tick, order: 0, footprint });
+            }
         }
         if let Some(touched) = &mut self.touched {
             touched.mark(&work.accesses);
@@ -317,7 +325,7 @@ impl Machine {
             usage.touch(self.now, &work.accesses);
         }
         let after = self.enter(stream, work, number, pc, clock)?;
-        if let Some(validity) = &mut self.validity {
+        if let Some(validity) = self.validity.as_mut().filter(|_| work.judged) {
             if let Some((access, partition, byte)) = validity.step(&work.accesses) {
                 let what = if access.kind == AccessKind::Accumulate {
                     "accumulates onto"
@@ -343,7 +351,53 @@ impl Machine {
             return Ok(crate::engine::Outcome::default());
         }
         let outcome = self.executor.submit(unit, work, after);
-        self.placed(outcome, place, pc)
+        let outcome = self.placed(outcome, place, pc)?;
+        if !work.judged {
+            self.observed(stream, work, number, pc, clock, outcome.touched.as_ref());
+        }
+        Ok(outcome)
+    }
+
+    /// Library code ran: now it is known what it touched, and that can be judged.
+    fn observed(
+        &mut self,
+        stream: usize,
+        work: &Arc<Work>,
+        number: u32,
+        pc: usize,
+        clock: Option<&Clock>,
+        touched: Option<&Arc<[Access]>>,
+    ) {
+        let known = touched.map(|t| Arc::new(work.with_observed(Arc::clone(t))));
+        if let Some(log) = &mut self.log {
+            let (tick, footprint) = (self.now, Arc::clone(known.as_ref().unwrap_or(work)));
+            let (work, pc) = (number, pc as u32);
+            log.started(Started { stream, work, pc, tick, order: 0, footprint });
+        }
+        if let Some(validity) = &mut self.validity {
+            let written = touched.map_or(&*work.accesses, |t| t);
+            written.iter().filter(|a| a.kind.writes()).for_each(|a| validity.mark(&a.region));
+        }
+        let Some(touched) = touched else { return };
+        if let Some(usage) = &mut self.usage {
+            usage.touch(self.now, touched);
+        }
+        if self.checks_races() {
+            let stamp = Stamp {
+                stream,
+                work: number,
+                // the host is ordered by the footprint that was declared, and has run it by now
+                ticket: 0,
+                pc: pc as u32,
+                tick: self.now,
+                judged: true,
+            };
+            let mut found: Vec<Conflict> = Vec::new();
+            self.board.enter(stamp, touched, clock, |_| {}, |c| found.push(c));
+            for conflict in found {
+                self.race(conflict);
+            }
+        }
     }
 
     pub(super) fn enter(
@@ -421,10 +475,14 @@ impl Machine {
     }
 }
 
-/// Bytes that `work` reads and writes, by memory.
-pub(super) fn bytes_by_memory(work: &Work) -> [[u64; 2]; 3] {
+/// Bytes that `work` reads and writes, by memory; none if that is not known.
+pub(super) fn bytes_of(work: &Work) -> [[u64; 2]; 3] {
+    if work.judged { bytes_by_memory(&work.accesses) } else { Default::default() }
+}
+
+fn bytes_by_memory(accesses: &[Access]) -> [[u64; 2]; 3] {
     let mut bytes = [[0; 2]; 3];
-    for a in work.accesses.iter().filter(|_| work.judged) {
+    for a in accesses {
         bytes[a.region.space as usize][usize::from(a.kind.writes())] += a.region.len();
     }
     bytes

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::memory::Access;
+
 use super::agenda::Entry;
 use super::options::Finished;
 use super::queue::Queue;
@@ -154,6 +156,12 @@ impl Machine {
     pub fn cluster(&self) -> Option<Cluster> {
         self.executor.wait_all();
         self.executor.with_state(Engine::Pool.index(), |state| state.libraries.cluster().cloned())
+    }
+
+    /// What library code touched, with the number of its instruction in POOL, in order; empty unless
+    /// [`Options::library_touches`](super::Options::library_touches) asked for it.
+    pub fn library_touches(&self) -> &[(u64, Arc<[Access]>)] {
+        self.library_touches.as_deref().unwrap_or_default()
     }
 
     /// The words of the library call that POOL starts next, if it has issued one.

@@ -58,6 +58,8 @@ pub struct Options {
     /// Entries that the log for the analysis of all schedules holds before the older ones are
     /// settled and left behind; 0 keeps all, up to a limit.
     pub window: usize,
+    /// Keeps what library code touched, for [`Machine::library_touches`](super::Machine::library_touches).
+    pub library_touches: bool,
     /// Takes the records of the run.
     pub recorder: Option<Box<dyn Recorder>>,
     /// Disturbs the schedule.
@@ -79,6 +81,7 @@ impl Default for Options {
             timing_only: false,
             snapshots: false,
             window: crate::check::log::WINDOW,
+            library_touches: false,
             recorder: None,
             perturb: None,
             interrupt: None,

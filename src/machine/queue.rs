@@ -209,7 +209,7 @@ impl Machine {
                 bytes,
                 engines,
                 load,
-                by_memory: super::datapath::bytes_by_memory(&work),
+                by_memory: super::datapath::bytes_of(&work),
             };
             self.record(&Record::Transfer(record));
         }

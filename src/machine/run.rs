@@ -26,7 +26,7 @@ use crate::check::log::{Lane, Log};
 use crate::engine::{EngineState, Work};
 use crate::error::{Error, ErrorClass, Location, Result};
 use crate::isa::{Engine, Generation};
-use crate::memory::{Memory, Validity};
+use crate::memory::{Access, Memory, Validity};
 use crate::program::Program;
 use crate::sync::{SyncId, SyncState};
 use crate::trace::usage::Usage;
@@ -78,6 +78,8 @@ pub struct Machine {
     pub(super) options: Options,
     /// How full the memories are, where the recorder wants to know.
     pub(super) usage: Option<Usage>,
+    /// What library code touched, with the number of its instruction in POOL, in order.
+    pub(super) library_touches: Option<Vec<(u64, Arc<[Access]>)>>,
     pub(super) races: Vec<Error>,
     pub(super) race_pairs: rustc_hash::FxHashSet<(usize, u32, usize, u32)>,
     pub(super) notes: Vec<String>,
@@ -195,6 +197,7 @@ impl Machine {
             thread_fault: false,
             touched,
             begun: None,
+            library_touches: options.library_touches.then(Vec::new),
             usage: options
                 .recorder
                 .as_ref()

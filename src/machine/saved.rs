@@ -23,6 +23,17 @@ use crate::trace::StallCause;
 pub(super) struct Footprint {
     pub accesses: SmallVec<[Access; 4]>,
     pub judged: bool,
+    pub observed: Option<Vec<Access>>,
+}
+
+impl Footprint {
+    fn of(work: &Work) -> Self {
+        Footprint {
+            accesses: work.accesses.clone(),
+            judged: work.judged,
+            observed: work.observed.as_deref().map(<[Access]>::to_vec),
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -131,7 +142,7 @@ impl Footprints {
     pub fn number(&mut self, work: &Arc<Work>) -> u32 {
         let next = self.list.len() as u32;
         *self.numbers.entry(Arc::as_ptr(work)).or_insert_with(|| {
-            self.list.push(Footprint { accesses: work.accesses.clone(), judged: work.judged });
+            self.list.push(Footprint::of(work));
             next
         })
     }
@@ -144,6 +155,7 @@ pub(super) fn restored(footprint: Footprint) -> Arc<Work> {
         Err(Error::internal("a work of before the snapshot runs again"))
     });
     work.judged = footprint.judged;
+    work.observed = footprint.observed.map(Into::into);
     Arc::new(work)
 }
 
@@ -247,11 +259,10 @@ fn save_rung(rung: &Rung) -> SavedRung {
         Job::Block(b) => saved.block = Some(*b),
         Job::Request(request) => {
             saved.semaphores = request.semaphores.to_vec();
-            let kept = request.transfers.iter().map(|t| {
-                let footprint =
-                    Footprint { accesses: t.work.accesses.clone(), judged: t.work.judged };
-                (footprint, t.bytes, t.partitions, t.load, t.descriptors)
-            });
+            let kept = request
+                .transfers
+                .iter()
+                .map(|t| (Footprint::of(&t.work), t.bytes, t.partitions, t.load, t.descriptors));
             saved.transfers = kept.collect();
         }
     }

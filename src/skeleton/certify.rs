@@ -5,6 +5,7 @@ use std::path::Path;
 use super::graph::{Node, Touch, What};
 use super::prove::{Premise, Proof};
 use super::{Action, Change, ENGINES, Skeleton, part};
+use crate::certificate::decode::loads_libraries;
 use crate::certificate::{
     Certificate, Edge, FORMAT, PremiseText, QueueOrder, Source, StreamLength, VERSION, hash,
 };
@@ -13,6 +14,10 @@ use crate::program::Program;
 /// What is proved.
 const STATEMENT: &str = "every schedule of this program comes to its end, executes the same \
      instructions and leaves the same data, whatever the data are";
+
+/// What is proved of a program that runs library code: where that reads and writes, data may decide.
+const STATEMENT_OF_LIBRARIES: &str = "every schedule of this program comes to its end, executes \
+     the same instructions and leaves the same data, from the data that the program begins with";
 
 /// The certificate of `proof`, which holds.
 pub fn certify(sk: &Skeleton, proof: &Proof, program: &Program, path: &Path) -> Certificate {
@@ -33,12 +38,16 @@ pub fn certify(sk: &Skeleton, proof: &Proof, program: &Program, path: &Path) -> 
     let premises = Premise::ALL
         .map(|p| PremiseText { name: p.name().into(), text: p.describe().into() })
         .to_vec();
+    let statement = match loads_libraries(program) {
+        true => STATEMENT_OF_LIBRARIES,
+        false => STATEMENT,
+    };
     Certificate {
         format: FORMAT.into(),
         version: VERSION,
         path: path.to_path_buf(),
         program: hash(program, &sk.config),
-        statement: STATEMENT.into(),
+        statement: statement.into(),
         premises,
         streams,
         queues: queues.collect(),

@@ -7,8 +7,8 @@ use crate::memory::AccessKind;
 /// is concerned, whether only a read of it; `(false, false)` if they do not meet.
 pub fn clash(earlier: &SkeletonWork, later: &SkeletonWork) -> (bool, bool) {
     let (mut write, mut read) = (false, false);
-    for a in &earlier.work.accesses {
-        for b in &later.work.accesses {
+    for a in earlier.work.touched() {
+        for b in later.work.touched() {
             if !(a.kind.writes() || b.kind.writes()) {
                 continue;
             }

@@ -196,6 +196,8 @@ impl<'a> Maker<'a> {
             jobs: Vec::new(),
             demands: Vec::new(),
             ticks,
+            staggered: image.generation == Generation::V1,
+            barriers: log.barriers.iter().map(|&(s, k)| (s as u16, k)).collect(),
             semaphore_max: machine.config().sync.semaphore_max,
             approximations: Vec::new(),
         };

@@ -27,6 +27,7 @@ pub mod extract;
 pub mod fast;
 pub mod graph;
 pub mod prove;
+pub mod stagger;
 
 use std::sync::Arc;
 
@@ -282,6 +283,10 @@ pub struct Skeleton {
     pub demands: Vec<(Demand, u64)>,
     /// Last tick of the plain run.
     pub ticks: u64,
+    /// Whether the partitions of a work finish one after the other (V1).
+    pub staggered: bool,
+    /// DMA barriers: stream and step.
+    pub barriers: Vec<(u16, u32)>,
     /// Largest value of a semaphore.
     pub semaphore_max: u32,
     /// What is only approximately so.

@@ -89,7 +89,10 @@ impl Premise {
             }
             Premise::EventsConsumedOnce => "each event is set once and consumed once, in turn",
             Premise::QueuesInOrder => "the jobs of each DMA queue are in one order",
-            Premise::RaceFree => "conflicting accesses are ordered by chains of waits and updates",
+            Premise::RaceFree => {
+                "conflicting accesses are ordered by chains of waits and updates (V1: with a DMA \
+                 barrier before a transfer)"
+            }
         }
     }
 }
@@ -460,7 +463,7 @@ impl Prover<'_> {
             self.failures.push(Failure {
                 premise: Premise::FootprintsKnown,
                 places: unknown,
-                what: "runs library code: where it reads and writes is known only by running it"
+                what: "runs library code that touches too many separate pieces of memory to keep"
                     .into(),
             });
         }
@@ -584,11 +587,11 @@ impl Prover<'_> {
         }
         for &(a, b) in &unordered {
             let (first, second) = (&self.sk.works[a as usize], &self.sk.works[b as usize]);
-            let meets = first.work.accesses.iter().find_map(|x| {
+            let meets = first.work.touched().iter().find_map(|x| {
                 let hit = |y: &&crate::memory::Access| {
                     (x.kind.writes() || y.kind.writes()) && x.region.overlaps(&y.region)
                 };
-                second.work.accesses.iter().find(hit)
+                second.work.touched().iter().find(hit)
             });
             let bytes = meets.map_or(String::new(), |y| format!(" at {}", y.region));
             self.failures.push(Failure {
@@ -598,6 +601,20 @@ impl Prover<'_> {
                     (usize::from(first.stream), first.pc),
                 ],
                 what: format!("two accesses{bytes} that nothing orders in every schedule"),
+            });
+        }
+        let late = super::stagger::unguarded(self.sk, &self.graph, clocks);
+        for (a, b) in late {
+            let (first, second) = (&self.sk.works[a as usize], &self.sk.works[b as usize]);
+            self.failures.push(Failure {
+                premise: Premise::RaceFree,
+                places: vec![
+                    (usize::from(second.stream), second.pc),
+                    (usize::from(first.stream), first.pc),
+                ],
+                what: "touches partitions that may still be in use, for they finish one after the \
+                       other: no DMA barrier lies between"
+                    .into(),
             });
         }
         unordered

@@ -141,7 +141,7 @@ impl Guarantees<'_> {
             }
             board.enter(
                 stamp,
-                &w.footprint.accesses,
+                w.footprint.touched(),
                 Some(&clock),
                 |_| {},
                 |mut c| {
