@@ -1,8 +1,7 @@
 //! What `tools/bench-compare` and `tools/bench-instructions` run.
 //!
 //! `bench program SHAPE INSTRUCTIONS FILE.tpbc` writes a program of the benches; `bench matmul`,
-//! `bench add` and `bench copy` print nanoseconds per instruction, `bench peak` those of as many
-//! multiply-adds as a matmul has, `bench q7-scalar` and `bench
+//! `bench add` and `bench copy` print nanoseconds per instruction, `bench q7-scalar` and `bench
 //! q7-vector` nanoseconds per bundle: what the fastest tenth of the samples of half a second stays
 //! below, which other work on the machine disturbs least.
 
@@ -12,12 +11,10 @@ mod kernels;
 #[path = "../benches/workloads/mod.rs"]
 mod workloads;
 
-use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use tpbemu::engine::testing::Bench;
 use tpbemu::isa::Inst;
-use tpbemu::numeric::simd::{Level, NullaryFnOnce};
 use tpbemu::q7::asm::{Options, assemble};
 use tpbemu::q7::core::{Core, CoreConfig, NoBus, Stop};
 use workloads::Shape;
@@ -60,29 +57,6 @@ fn bundles(source: &str) -> Result<f64, Failure> {
     Ok(nanoseconds / ROUNDS as f64)
 }
 
-/// Multiply-adds as fast as the host can, as many as a matmul of 128 x 128 x 512 has: operands in
-/// registers, twelve independent sums. What `matmul` can reach at best on one thread.
-struct Peak;
-
-impl NullaryFnOnce for Peak {
-    type Output = f32;
-
-    #[inline(always)]
-    fn call(self) -> f32 {
-        const SUMS: usize = 12;
-        let (w, x) = (black_box([1.0f32; SUMS]), black_box([0.5f32; 16]));
-        let mut sums = [[0f32; 16]; SUMS];
-        for _ in 0..128 * 128 * 512 / (16 * SUMS) {
-            for (sum, w) in sums.iter_mut().zip(&w) {
-                for (s, x) in sum.iter_mut().zip(&x) {
-                    *s = w.mul_add(*x, *s);
-                }
-            }
-        }
-        sums.as_flattened().iter().sum()
-    }
-}
-
 fn program(shape: &str, count: &str, file: &str) -> Result<(), Failure> {
     let shape = Shape::ALL
         .into_iter()
@@ -97,9 +71,6 @@ fn main() -> Result<(), Failure> {
     let nanoseconds = match args[..] {
         ["program", shape, count, file] => return program(shape, count, file),
         ["matmul"] => instruction(kernels::matmul()),
-        ["peak"] => decile(1, || {
-            black_box(Level::detect().run(Peak));
-        }),
         ["add"] => instruction(kernels::add()),
         ["copy"] => instruction(kernels::copy()),
         ["q7-scalar"] => bundles(
@@ -124,7 +95,7 @@ fn main() -> Result<(), Failure> {
         )?,
         _ => {
             let shapes = Shape::ALL.map(Shape::name).join("|");
-            let usage = "matmul | peak | add | copy | q7-scalar | q7-vector";
+            let usage = "matmul | add | copy | q7-scalar | q7-vector";
             return Err(format!("usage: bench program {shapes} N FILE | {usage}").into());
         }
     };
