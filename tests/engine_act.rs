@@ -6,13 +6,33 @@ mod peact_support;
 
 use proptest::prelude::*;
 use tpbemu::engine::testing::Bench;
-use tpbemu::isa::{Engine, Generation, Inst, TensorPattern, f, op};
+use tpbemu::isa::{Engine, Generation, Inst, TensorPattern, f, op, validate};
 use tpbemu::memory::Space;
 use tpbemu::numeric::ActFunc;
 
 #[test]
 fn oracle_vectors() {
     peact_support::run_all(include_str!("golden/act/vectors.json"), Engine::Act);
+}
+
+/// Layouts, partitions, PSUM, types, scalar sources and accumulator commands
+/// (`tools/oracle/act_sweep.py`).
+#[test]
+fn oracle_sweep() {
+    let text = include_str!("golden/act/sweep.json");
+    let cases: Vec<peact_support::Case> = serde_json::from_str(text).unwrap();
+    assert!(cases.len() > 250, "{}", cases.len());
+    for case in &cases {
+        let found = Generation::ALL.into_iter().find(|g| g.to_string() == case.generation);
+        let generation = found.unwrap_or_else(|| panic!("{}", case.generation));
+        // on v5 the vector engine's stream has these opcodes
+        let on = if generation == Generation::V5 { Engine::Dve } else { Engine::Act };
+        for instruction in &case.insts {
+            let inst = instruction.encode(generation);
+            validate(&inst, on, false).unwrap_or_else(|e| panic!("{}: {inst:?}: {e}", case.name));
+        }
+    }
+    peact_support::run_all(text, Engine::Act);
 }
 
 /// What the pages print about functions and stages.

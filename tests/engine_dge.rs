@@ -1,4 +1,5 @@
-//! DMA instructions against `tools/oracle/dge.py`.
+//! DMA instructions against `tools/oracle/dge.py` and, with drawn shapes, places, dtypes and
+//! generations, `dge_more.py`.
 
 mod indirect_support;
 
@@ -7,11 +8,13 @@ use indirect_support::run_file;
 #[test]
 fn copies() {
     run_file("dge/copy.json");
+    run_file("dge/copy_drawn.json");
 }
 
 #[test]
 fn transposes() {
     run_file("dge/transpose.json");
+    run_file("dge/transpose_drawn.json");
 }
 
 /// Shapes and addresses from registers: a three-dimensional gather whose middle dimension the

@@ -1,4 +1,5 @@
-//! Search, sort, gather, random, MX and sparsity instructions against `tools/oracle/indirect.py`.
+//! Search, sort, gather, random, MX and sparsity instructions against `tools/oracle/indirect.py`
+//! and, with drawn shapes, strides, partitions, dtypes and generations, `indirect_more.py`.
 
 mod indirect_support;
 
@@ -7,31 +8,47 @@ use indirect_support::run_file;
 #[test]
 fn search() {
     run_file("indirect/search.json");
+    run_file("indirect/search_drawn.json");
 }
 
 #[test]
 fn sort_and_segments() {
     run_file("indirect/sort.json");
+    run_file("indirect/sort_drawn.json");
 }
 
 #[test]
 fn gather() {
     run_file("indirect/gather.json");
+    run_file("indirect/gather_drawn.json");
 }
 
 #[test]
 fn random() {
     run_file("indirect/random.json");
+    run_file("indirect/random_drawn.json");
 }
 
 #[test]
 fn mx() {
     run_file("indirect/mx.json");
+    run_file("indirect/mx_drawn.json");
 }
 
 #[test]
 fn sparsity() {
     run_file("indirect/sparsity.json");
+    run_file("indirect/sparsity_drawn.json");
+}
+
+#[test]
+fn selects_and_wide_integers() {
+    run_file("indirect/select_drawn.json");
+}
+
+#[test]
+fn extended_forms() {
+    run_file("indirect/extended_drawn.json");
 }
 
 mod properties {

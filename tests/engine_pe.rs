@@ -14,6 +14,28 @@ fn oracle_vectors() {
     peact_support::run_all(include_str!("golden/pe/vectors.json"), Engine::Pe);
 }
 
+/// Drawn generations, tiles, shapes, dtypes and modes (`tools/oracle/pe_more.py`).
+#[test]
+fn drawn_vectors() {
+    let text = include_str!("golden/pe/drawn.json");
+    peact_support::run_all(text, Engine::Pe);
+    // the words are legal ones
+    let cases: Vec<peact_support::Case> = serde_json::from_str(text).unwrap();
+    let (mut words, mut wrong) = (0, Vec::new());
+    for case in cases.iter().filter(|c| c.error.is_none()) {
+        let generation: Generation = case.generation.parse().unwrap();
+        for inst in &case.insts {
+            let word = inst.encode(generation);
+            if let Err(e) = tpbemu::isa::validate(&word, Engine::Pe, true) {
+                wrong.push(format!("{}: {e}", case.name));
+            }
+            words += 1;
+        }
+    }
+    println!("{words} legal words");
+    assert!(wrong.is_empty(), "{} illegal words:\n{}", wrong.len(), wrong.join("\n"));
+}
+
 /// The vectors of the pages about group masks, flags and zero regions that an instruction can show.
 #[test]
 fn page_vectors() {

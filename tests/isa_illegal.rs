@@ -160,82 +160,119 @@ fn legal(def: &OpcodeDef, generation: Generation, spec: u8, engine: Engine) -> V
     out
 }
 
-/// First and last generation of each table row, which between them have every form of a struct.
-fn places(def: &OpcodeDef) -> Vec<Generation> {
-    let all: Vec<Generation> = def.generations().iter().collect();
-    let mut out = vec![all[0]];
-    if all.len() > 1 {
-        out.push(all[all.len() - 1]);
+/// What the broken words of some opcodes showed.
+#[derive(Default)]
+struct Found {
+    /// Rules broken, by opcode and generation.
+    rules: BTreeMap<String, BTreeMap<Generation, BTreeSet<String>>>,
+    by_struct: BTreeMap<&'static str, BTreeSet<String>>,
+    cases: u64,
+    wrong: Vec<String>,
+}
+
+impl Found {
+    /// Breaks the legal words of `def` in every generation that has it.
+    fn search(&mut self, table: Generation, def: &'static OpcodeDef) {
+        let v1 = if table == Generation::V1 { "v1 " } else { "" };
+        for g in def.generations().iter() {
+            if def.presence_in(g) == Presence::Absent {
+                continue;
+            }
+            let engine = home_engine(g, def.byte);
+            for spec in 0..10u8 {
+                let mut probe = Inst::empty(g, def.byte);
+                probe.bytes[12] = spec;
+                if spec > 0 && def.struct_names.len() < 2 || probe.layout().is_err() {
+                    continue;
+                }
+                let name = format!("{v1}{}", def.name);
+                let set = self.rules.entry(name).or_default().entry(g).or_default();
+                let note = |word: &Inst, on: Engine, set: &mut BTreeSet<String>| {
+                    validate_all(word, on, true).iter().for_each(|e| {
+                        set.insert(e.rule.as_deref().unwrap_or("?").to_string());
+                    });
+                };
+                for on in Engine::ALL {
+                    note(&base(g, def.byte, spec), on, set);
+                }
+                for word in legal(def, g, spec, engine) {
+                    if validate(&word, engine, true).is_err() {
+                        note(&word, engine, set);
+                        continue;
+                    }
+                    // what is wrong with a legal word in another engine's stream
+                    for on in Engine::ALL {
+                        note(&word, on, set);
+                    }
+                    for bad in broken(&word) {
+                        if bad.bytes[0] != word.bytes[0] || bad.layout().is_err() {
+                            continue;
+                        }
+                        let errors = validate_all(&bad, engine, true);
+                        let Some(first) = errors.first() else { continue };
+                        self.cases += 1;
+                        if let Err(e) = validate(&bad, engine, true) {
+                            // the error says which rule and which opcode
+                            if e.class != ErrorClass::IllegalInstruction
+                                || e.rule != first.rule
+                                || !e.to_string().contains(def.name)
+                            {
+                                self.wrong.push(format!("{bad:?}: {e}"));
+                            }
+                        } else {
+                            self.wrong.push(format!("{bad:?}: accepted alone, {first}"));
+                        }
+                        for e in &errors {
+                            let rule = e.rule.as_deref().unwrap_or("?");
+                            if !set.contains(rule) {
+                                set.insert(rule.to_string());
+                            }
+                        }
+                    }
+                }
+                let layout = base(g, def.byte, spec).layout().unwrap().name;
+                self.by_struct.entry(layout).or_default().extend(set.iter().cloned());
+            }
+        }
     }
-    out
+
+    fn merge(&mut self, other: Found) {
+        self.rules.extend(other.rules);
+        for (name, set) in other.by_struct {
+            self.by_struct.entry(name).or_default().extend(set);
+        }
+        self.cases += other.cases;
+        self.wrong.extend(other.wrong);
+    }
 }
 
 #[test]
 fn each_rule_guards_its_opcodes() {
-    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut by_struct: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-    let (mut cases, mut wrong) = (0u64, Vec::new());
-    for table in [Generation::V1, Generation::V5] {
-        for def in opcode_table(table) {
-            if matches!(def.class, Class::Pseudo | Class::Sentinel | Class::Simulator) {
-                continue;
-            }
-            let v1 = if table == Generation::V1 { "v1 " } else { "" };
-            for g in places(def) {
-                if def.presence_in(g) == Presence::Absent {
-                    continue;
-                }
-                let engine = home_engine(g, def.byte);
-                for spec in 0..10u8 {
-                    let mut probe = Inst::empty(g, def.byte);
-                    probe.bytes[12] = spec;
-                    if spec > 0 && def.struct_names.len() < 2 || probe.layout().is_err() {
-                        continue;
-                    }
-                    let name = format!("{v1}{}", def.name);
-                    let set = found.entry(name).or_default();
-                    let note = |word: &Inst, on: Engine, set: &mut BTreeSet<String>| {
-                        validate_all(word, on, true).iter().for_each(|e| {
-                            set.insert(e.rule.as_deref().unwrap_or("?").to_string());
-                        });
-                    };
-                    for on in Engine::ALL {
-                        note(&base(g, def.byte, spec), on, set);
-                    }
-                    for word in legal(def, g, spec, engine) {
-                        if validate(&word, engine, true).is_err() {
-                            note(&word, engine, set);
-                            continue;
-                        }
-                        for bad in broken(&word) {
-                            if bad.bytes[0] != word.bytes[0] || bad.layout().is_err() {
-                                continue;
-                            }
-                            let errors = validate_all(&bad, engine, true);
-                            let Some(first) = errors.first() else { continue };
-                            cases += 1;
-                            if let Err(e) = validate(&bad, engine, true) {
-                                // the error says which rule and which opcode
-                                if e.class != ErrorClass::IllegalInstruction
-                                    || e.rule != first.rule
-                                    || !e.to_string().contains(def.name)
-                                {
-                                    wrong.push(format!("{bad:?}: {e}"));
-                                }
-                            } else {
-                                wrong.push(format!("{bad:?}: accepted alone, {first}"));
-                            }
-                            for e in &errors {
-                                set.insert(e.rule.as_deref().unwrap_or("?").to_string());
-                            }
-                        }
-                    }
-                    let layout = base(g, def.byte, spec).layout().unwrap().name;
-                    by_struct.entry(layout).or_default().extend(set.iter().cloned());
-                }
-            }
-        }
-    }
+    let all: Vec<(Generation, &'static OpcodeDef)> = [Generation::V1, Generation::V5]
+        .into_iter()
+        .flat_map(|table| opcode_table(table).iter().map(move |def| (table, def)))
+        .filter(|(_, def)| !matches!(def.class, Class::Pseudo | Class::Sentinel | Class::Simulator))
+        .collect();
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut results = Found::default();
+    std::thread::scope(|s| {
+        let list: Vec<_> = (0..workers)
+            .map(|w| {
+                let mine = all.iter().skip(w).step_by(workers);
+                s.spawn(move || {
+                    let mut found = Found::default();
+                    mine.for_each(|(table, def)| found.search(*table, def));
+                    found
+                })
+            })
+            .collect();
+        list.into_iter().for_each(|t| results.merge(t.join().unwrap()));
+    });
+    let Found { rules, by_struct, cases, wrong } = results;
+    let found: BTreeMap<String, BTreeSet<String>> = rules
+        .iter()
+        .map(|(name, sets)| (name.clone(), sets.values().flatten().cloned().collect()))
+        .collect();
     assert!(wrong.is_empty(), "{} of {cases}: {:#?}", wrong.len(), &wrong[..wrong.len().min(10)]);
     // rules that a struct is said to have and that no word here breaks: they belong to other
     // opcodes of the family that shares the list
@@ -250,13 +287,18 @@ fn each_rule_guards_its_opcodes() {
         }
     }
     silent.retain(|_, rules| !rules.is_empty());
-    let mut text: String = found
-        .iter()
-        .map(|(name, rules)| {
-            let list: Vec<&str> = rules.iter().map(String::as_str).collect();
-            format!("{name}: {}\n", list.join(" "))
-        })
-        .collect();
+    let mut text = String::new();
+    for (name, all) in &found {
+        let list: Vec<&str> = all.iter().map(String::as_str).collect();
+        text += &format!("{name}: {}\n", list.join(" "));
+        for (g, set) in &rules[name] {
+            // what other generations refuse and this one does not
+            let list: Vec<&str> = all.difference(set).map(String::as_str).collect();
+            if !list.is_empty() {
+                text += &format!("{name} not on {g}: {}\n", list.join(" "));
+            }
+        }
+    }
     for (name, rules) in &silent {
         let list: Vec<&str> = rules.iter().copied().collect();
         text += &format!("listed for {name}, guards others: {}\n", list.join(" "));

@@ -378,7 +378,7 @@ fn seq_vector(v: &Value) {
         "exit_sentinel" => {
             let mut inst = Inst::empty(Generation::V3, number(&i["byte0"]) as u8);
             inst.bytes[12] = number(&i["byte12"]) as u8;
-            let lowered = lower(&Program::new(Generation::V3), &inst.bytes);
+            let lowered = lower(&Program::new(Generation::V3), &[inst.bytes], 0);
             assert_eq!(lowered.is_ok_and(|l| l == Lowered::End), x["is_exit"].as_bool().unwrap());
         }
         other => panic!("no executor for {other}"),

@@ -5,6 +5,8 @@
 //! file walks the patterns by itself, one element after the other. The same logical elements go in;
 //! the same must come out. What the elements are is judged by the vectors of `tools/oracle`.
 
+#[path = "engine_vector/word.rs"]
+mod word;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,14 +30,14 @@ const BY_PARTITION: [&str; 7] =
 const NO_PATTERN: [(&str, &str); 18] = [
     ("RAND", "refused: no firmware handles it"),
     ("EXTENDED_INST/7", "missing specification"),
-    ("LDWEIGHTS_MX", "MX patterns: tests/engine_pe.rs"),
+    ("LDWEIGHTS_MX", "MX patterns: tests/mx_properties.rs"),
     ("DMAMEMCPY", "device addresses: tests/engine_dge.rs"),
     ("DMA_MEMCPY2", "device addresses: tests/engine_dge.rs"),
     ("DMA_IMMEDIATE", "device addresses: tests/engine_dge.rs"),
     ("DMA_INDIRECT", "device addresses: tests/engine_dge.rs"),
     ("DMA_TRANSPOSE", "device addresses: tests/engine_dge.rs"),
     ("DMA_GATHER_TRANSPOSE", "device addresses: tests/engine_dge.rs"),
-    ("EMBEDDING_UPDATE", "device addresses: tests/engine_indirect.rs"),
+    ("EMBEDDING_UPDATE", "device addresses: tests/dma_properties.rs"),
     ("ACTIVATION_TABLE_LOAD", "no operand in memory"),
     ("LOAD_PARAMETER_RAM", "no operand in memory"),
     ("LOAD_MASK_SELECT", "no operand in memory"),
@@ -73,6 +75,7 @@ fn element(inst: &Inst, field: &str) -> i64 {
         "dst" | "dst0" => number(inst, "out_dtype")
             .or_else(|| high("in_out_dtype"))
             .or_else(|| low("out0_out1_dtype"))
+            .or_else(|| high("immediate_out_dtype"))
             .or_else(|| number(inst, "out_struct_dtype")),
         "dst1" => high("out0_out1_dtype"),
         "pred" => number(inst, "pred_dtype"),
@@ -261,21 +264,34 @@ fn content(dice: &mut Dice, inst: &Inst) -> Elements {
         .collect()
 }
 
-/// Runs the word behind what it needs; `None` if it does not run.
-fn run(
-    subject: &Subject,
-    inst: &Inst,
-    engine: Engine,
-    before: &[Inst],
-    input: &Elements,
-) -> Result<Elements, String> {
-    let g = Geometry::of(inst.generation);
-    let mut bench = Bench::new(subject.generation, engine);
-    for p in 0..32u32 {
-        let row: Vec<u8> = (0..64u32).flat_map(|i| (p * 64 + i).to_le_bytes()).collect();
-        bench.put(Space::Sbuf, p, 0, &row);
+/// Memory and state that a word finds.
+#[derive(Default)]
+struct Before {
+    rows: Vec<(Space, u32, u64, Vec<u8>)>,
+    registers: Vec<(usize, u32)>,
+    words: Vec<Inst>,
+}
+
+impl Before {
+    /// A ramp under the scalars behind pointers, and the words that load what `words` load.
+    fn words(words: Vec<Inst>) -> Before {
+        let ramp = |p: u32| (0..64u32).flat_map(|i| (p * 64 + i).to_le_bytes()).collect();
+        let rows = (0..32).map(|p| (Space::Sbuf, p, 0, ramp(p))).collect();
+        Before { rows, registers: Vec::new(), words }
     }
-    for w in before {
+}
+
+/// Runs the word behind what it needs; the elements of all operands after it.
+fn run(inst: &Inst, engine: Engine, before: &Before, input: &Elements) -> Result<Elements, String> {
+    let g = Geometry::of(inst.generation);
+    let mut bench = Bench::new(inst.generation, engine);
+    for (space, p, byte, row) in &before.rows {
+        bench.put(*space, *p, *byte, row);
+    }
+    for (register, value) in &before.registers {
+        bench.registers[*register] = *value;
+    }
+    for w in &before.words {
         bench.run(w).map_err(|e| format!("{e:?}"))?;
     }
     let list = operands(inst);
@@ -304,45 +320,91 @@ fn run(
         .collect())
 }
 
+/// What the compared words of one opcode had between them.
+#[derive(Default)]
+struct Seen {
+    compared: u32,
+    shapes: BTreeSet<Vec<u16>>,
+    steps: BTreeSet<Vec<i16>>,
+    dtypes: BTreeSet<Vec<u64>>,
+    partitions: BTreeSet<Vec<u32>>,
+    reversed: u32,
+}
+
+impl Seen {
+    fn note(&mut self, inst: &Inst) {
+        let g = Geometry::of(inst.generation);
+        let list = operands(inst);
+        let nums = |o: &Operand| o.tensor.dims.iter().map(|d| d.1).collect::<Vec<_>>();
+        let steps = |o: &Operand| o.tensor.dims.iter().map(|d| d.0).collect::<Vec<_>>();
+        self.shapes.insert(list.iter().flat_map(nums).collect());
+        self.steps.insert(list.iter().flat_map(steps).collect());
+        self.reversed += u32::from(list.iter().flat_map(steps).any(|s| s < 0));
+        let first = |o: &Operand| o.places(&g, o.in_psum(inst, &g)).1;
+        self.partitions.insert(list.iter().map(first).collect());
+        let fields = inst.layout().unwrap().payload();
+        let types =
+            fields.filter(|f| f.name.contains("dtype")).filter_map(|f| number(inst, f.name));
+        self.dtypes.insert(types.collect());
+    }
+}
+
 /// Tries one word in two layouts: whether both ran, or what differs.
 fn compare(
     dice: &mut Dice,
     subject: &Subject,
     seed: u64,
     why: &mut String,
+    seen: &mut Seen,
 ) -> Result<bool, String> {
     let engine = dice.pick(&subject.engines());
     let changes = dice.below(12);
     let word = subject.word(dice, engine, changes);
+    let before = |one: &Inst| Before::words(subject.before(one, engine));
+    let what = format!("seed {seed}: {}", subject.name());
+    compare_word(dice, &what, &word, engine, before, why, seen)
+}
+
+fn compare_word(
+    dice: &mut Dice,
+    what: &str,
+    word: &Inst,
+    engine: Engine,
+    before: impl Fn(&Inst) -> Before,
+    why: &mut String,
+    seen: &mut Seen,
+) -> Result<bool, String> {
     // 0 keeps steps dense and in order, as some opcodes demand
     let gently = dice.below(3);
     let place = |dice: &mut Dice| {
-        (0..6)
-            .find_map(|_| moved(dice, &word, gently).filter(|w| validate(w, engine, false).is_ok()))
+        (0..12).find_map(|i| {
+            let gently = if i < 6 { gently } else { 0 };
+            moved(dice, word, gently).filter(|w| validate(w, engine, false).is_ok())
+        })
     };
     let (Some(one), Some(two)) = (place(dice), place(dice)) else {
         *why = format!("no other layout of {word:?}");
         return Ok(false);
     };
-    let before = subject.before(&one, engine);
+    let before = before(&one);
     let input = content(dice, &one);
-    let first = run(subject, &one, engine, &before, &input);
-    let second = run(subject, &two, engine, &before, &input);
+    let first = run(&one, engine, &before, &input);
+    let second = run(&two, engine, &before, &input);
     match (first, second) {
         (Ok(a), Ok(b)) => {
             for (o, (a, b)) in operands(&one).iter().zip(a.iter().zip(&b)) {
                 for (c, (a, b)) in a.iter().zip(b).enumerate() {
                     if let Some(k) = (0..a.len()).find(|&k| a[k] != b[k]) {
                         return Err(format!(
-                            "seed {seed}: {} on {engine}: `{}` channel {c} element {k}: {:02x?}, {:02x?}\n{one:?}\n{two:?}",
-                            subject.name(),
-                            o.field.name,
-                            a[k],
-                            b[k],
+                            "{what} on {engine}: `{}` channel {c} element {k}: {:02x?}, {:02x?}\n{one:?}\n{two:?}",
+                            o.field.name, a[k], b[k],
                         ));
                     }
                 }
             }
+            seen.note(&one);
+            seen.note(&two);
+            seen.compared += 1;
             Ok(true)
         }
         (Err(a), Err(_)) => {
@@ -350,17 +412,31 @@ fn compare(
             Ok(false)
         }
         (a, b) => Err(format!(
-            "seed {seed}: {} on {engine} runs in one layout only\n{one:?}\n{two:?}\n{:?}\n{:?}",
-            subject.name(),
+            "{what} on {engine} runs in one layout only\n{one:?}\n{two:?}\n{:?}\n{:?}",
             a.err(),
             b.err()
         )),
     }
 }
 
+fn print(done: &BTreeMap<String, Seen>) {
+    println!("opcode: words compared, shapes, steps, types, start partitions, with a reversal");
+    for (name, s) in done {
+        println!(
+            "{name}: {}, {}, {}, {}, {}, {}",
+            s.compared,
+            s.shapes.len(),
+            s.steps.len(),
+            s.dtypes.len(),
+            s.partitions.len(),
+            s.reversed
+        );
+    }
+}
+
 fn sweep(tries: u64, base: u64, least: u32) {
     let all = executable();
-    let mut done: BTreeMap<String, u32> = BTreeMap::new();
+    let mut done: BTreeMap<String, Seen> = BTreeMap::new();
     let (mut left, mut blind) = (BTreeSet::new(), BTreeSet::new());
     let mut failed: BTreeMap<String, String> = BTreeMap::new();
     let mut whys: BTreeMap<String, String> = BTreeMap::new();
@@ -382,22 +458,23 @@ fn sweep(tries: u64, base: u64, least: u32) {
         for t in 0..tries {
             let seed = ((base + i as u64) << 20) | t;
             let mut dice = Dice::new(seed);
-            let n = done.entry(subject.name()).or_default();
-            match compare(&mut dice, subject, seed, whys.entry(subject.name()).or_default()) {
-                Ok(ran) => *n += u32::from(ran),
-                Err(why) => {
-                    failed.entry(subject.name()).or_insert(why);
-                }
+            let seen = done.entry(subject.name()).or_default();
+            let why = whys.entry(subject.name()).or_default();
+            if let Err(why) = compare(&mut dice, subject, seed, why, seen) {
+                failed.entry(subject.name()).or_insert(why);
             }
         }
     }
-    println!("compared: {done:?}");
+    print(&done);
     println!("without a tensor pattern or not on a data path: {left:?}");
     println!("no result in memory, only accepted in both layouts: {blind:?}");
     let text: Vec<&str> = failed.values().map(String::as_str).collect();
     assert!(failed.is_empty(), "{} opcodes:\n{}", failed.len(), text.join("\n\n"));
-    let poor: Vec<_> =
-        done.iter().filter(|(_, n)| **n < least).map(|(o, n)| (o, n, &whys[o])).collect();
+    let poor: Vec<_> = done
+        .iter()
+        .filter(|(_, s)| s.compared < least)
+        .map(|(o, s)| (o, s.compared, &whys[o]))
+        .collect();
     assert!(poor.is_empty(), "fewer than {least} comparisons: {poor:#?}");
 }
 
@@ -410,4 +487,105 @@ fn layouts_do_not_change_results() {
 #[ignore = "minutes; run by tools/nightly"]
 fn layouts_do_not_change_results_long() {
     sweep(200, 1 << 40, 100);
+}
+
+/// Opcodes whose element count is fixed or that few types are legal for: least shapes and types.
+const NARROW: [(&str, usize, usize); 12] = [
+    ("DVE_READ_ACCUMULATOR", 1, 6),
+    ("DVE_READ_INDICES", 1, 2),
+    ("BATCH_NORM_AGGREGATE", 5, 3),
+    ("BATCH_NORM_PARAM_LOAD", 1, 3),
+    ("BATCH_NORM_PARAM_LOAD2", 1, 9),
+    ("CROSS_LANE_REDUCE_BITVEC", 5, 3),
+    ("MATCH_VALUE_LOAD", 1, 3),
+    ("TENSOR_CUMULATIVE_BITVEC_OP", 5, 4),
+    ("TENSOR_REDUCE_BITVEC_OP", 5, 4),
+    ("TENSOR_SCALAR_IMM_LD_BITVEC", 5, 4),
+    ("TENSOR_SCALAR_PTR_MULTI_BITVEC", 5, 4),
+    ("TRANSPOSE_TENSOR_REDUCE_BITVEC_OP", 5, 4),
+];
+
+/// Opcodes that stay in their partitions here: of v5, or bound to the partitions of the cores.
+const STAY: [&str; 3] = ["EXTENDED_INST", "TENSOR_SCALAR_INT_WIDE", "TENSOR_TENSOR_INT_WIDE"];
+
+/// The words of the oracle's sweep, whose types and shapes are legal by construction, in two other
+/// layouts each.
+#[test]
+fn words_of_the_oracle_in_other_layouts() {
+    let mut files: Vec<_> =
+        std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/vector"))
+            .unwrap()
+            .map(|f| f.unwrap().path())
+            .filter(|p| p.file_name().unwrap().to_str().unwrap().starts_with("sweep_"))
+            .collect();
+    files.sort();
+    let mut done: BTreeMap<String, Seen> = BTreeMap::new();
+    let (mut failed, mut skipped) = (Vec::new(), BTreeMap::<String, (u32, String)>::new());
+    let mut seed = 1 << 50;
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let cases: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+        for case in &cases {
+            let generation = word::generation(case["gen"].as_str().unwrap());
+            let engine = if case["engine"] == "pool" { Engine::Pool } else { Engine::Dve };
+            let list = case["insts"].as_array().unwrap();
+            let insts: Vec<Inst> = list.iter().map(|v| word::build(generation, v)).collect();
+            let rows = case["put"].as_array().unwrap().iter().map(|r| {
+                let (p, byte) = (word::int(&r[0]) as u32, word::int(&r[1]));
+                (word::space(r), p, byte, word::hex(&r[2]))
+            });
+            let rows: Vec<_> = rows.collect();
+            let registers: Vec<_> = case["registers"]
+                .as_object()
+                .unwrap()
+                .iter()
+                .map(|(r, v)| (r.parse().unwrap(), word::int(v) as u32))
+                .collect();
+            for (i, inst) in insts.iter().enumerate() {
+                let name = inst.def().unwrap().name;
+                if operands(inst).is_empty() {
+                    continue;
+                }
+                seed += 1;
+                let mut dice = Dice::new(seed);
+                let before = |_: &Inst| Before {
+                    rows: rows.clone(),
+                    registers: registers.clone(),
+                    words: insts[..i].to_vec(),
+                };
+                let mut why = String::new();
+                let seen = done.entry(name.into()).or_default();
+                let what = format!("{}: {name}", case["name"]);
+                match compare_word(&mut dice, &what, inst, engine, before, &mut why, seen) {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        let entry = skipped.entry(name.into()).or_default();
+                        *entry = (entry.0 + 1, why);
+                    }
+                    Err(e) => failed.push(e),
+                }
+            }
+        }
+    }
+    print(&done);
+    println!("not compared: {skipped:#?}");
+    assert!(
+        failed.is_empty(),
+        "{} words:\n{}",
+        failed.len(),
+        failed[..failed.len().min(5)].join("\n\n")
+    );
+    let poor: Vec<String> = done
+        .iter()
+        .filter_map(|(name, s)| {
+            let least = NARROW.iter().find(|n| n.0 == name).map_or((5, 5), |n| (n.1, n.2));
+            let fine = s.compared >= 15
+                && s.shapes.len() >= least.0
+                && s.dtypes.len() >= least.1
+                && (s.partitions.len() >= 2 || STAY.contains(&name.as_str()));
+            (!fine)
+                .then(|| format!("{name}: {}, {}, {}", s.compared, s.shapes.len(), s.dtypes.len()))
+        })
+        .collect();
+    assert!(poor.is_empty(), "too little variety (words, shapes, types): {poor:#?}");
 }

@@ -51,9 +51,9 @@ fn a_whole_program() {
     // The second one transposes.
     assert_eq!(program.blocks[1].transfers[0].src.dims, [(128, 64), (2, 64)]);
     let sp = program.stream(Engine::Sp).unwrap();
-    assert_eq!(lower(&program, &sp.words[0]), Ok(Lowered::DmaTrigger { queue: 0, block: 0 }));
-    assert_eq!(lower(&program, &sp.words[2]), Ok(Lowered::DmaTrigger { queue: 0, block: 2 }));
-    assert_eq!(lower(&program, sp.words.last().unwrap()), Ok(Lowered::End));
+    assert_eq!(lower(&program, &sp.words, 0), Ok(Lowered::DmaTrigger { queue: 0, block: 0 }));
+    assert_eq!(lower(&program, &sp.words, 2), Ok(Lowered::DmaTrigger { queue: 0, block: 2 }));
+    assert_eq!(lower(&program, &sp.words, sp.words.len() - 1), Ok(Lowered::End));
     assert_eq!(program.checks[0].expected.len(), 4096);
     assert!(matches!(program.checks[0].expected, Expected::Floats(_)));
     // Four repetitions of the two PE instructions.
@@ -142,7 +142,7 @@ fn v1_programs() {
     assert_eq!(pool.words[0][8..10], *b"q\0");
     assert_eq!(pool.words[1][4..8], [2, 14, 2, 15]);
     assert_eq!(program.v1_sp.words[1], [0xb0, 0, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(lower(&program, &pool.words[0]), Ok(Lowered::DmaTrigger { queue: 0, block: 0 }));
+    assert_eq!(lower(&program, &pool.words, 0), Ok(Lowered::DmaTrigger { queue: 0, block: 0 }));
 
     let wide = build(
         ".generation v1\n.events8\n.queue q engine=POOL\n.block q b\n.end\n.stream POOL\nDMA_TRIGGER q b $S[22]>0\n",

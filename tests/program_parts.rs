@@ -429,7 +429,7 @@ fn other_pseudo_words_name_what_is_missing() {
         for def in opcode_table(generation).iter().filter(|d| d.class == Class::Pseudo) {
             let mut word = [0; 64];
             word[0] = def.byte;
-            match lower(&program, &word) {
+            match lower(&program, &[word], 0) {
                 Ok(Lowered::Word) => panic!("{} reaches the device", def.name),
                 Ok(_) => {}
                 Err(e) if e.class == tpbemu::ErrorClass::MissingSpecification => {

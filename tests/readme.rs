@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use tpbemu::ErrorClass;
+use tpbemu::engine::testing::Bench;
 use tpbemu::isa::{Engine, Generation, Inst};
+use tpbemu::machine::MachineConfig;
 use tpbemu::machine::coverage::{self, Coverage};
 use tpbemu::machine::image::{Image, Kind};
-use tpbemu::machine::{MachineConfig, control_status};
 use tpbemu::program::Program;
 
 fn file(name: &str) -> String {
@@ -56,9 +57,14 @@ fn coverage_is_what_the_machine_does() {
                         [Some(ErrorClass::Unimplemented), Some(ErrorClass::IllegalInstruction)];
                     assert!(fine.contains(&class), "{g} {}: {class:?}", def.name);
                 }
-                Coverage::MissingSpecification(..) => {
-                    let refused = class.is_some() || control_status(g, def.byte).is_some();
-                    assert!(refused, "{g} {}: {class:?}", def.name);
+                Coverage::Refused(rule, _) => {
+                    let mut bench = Bench::new(g, engine);
+                    let error = bench.run(&Inst::empty(g, def.byte)).unwrap_err();
+                    assert_eq!(error.class, ErrorClass::IllegalInstruction, "{g} {}", def.name);
+                    assert_eq!(error.rule.as_deref(), Some(rule), "{g} {}", def.name);
+                }
+                Coverage::MissingSpecification(..) | Coverage::Library(..) => {
+                    assert!(class.is_some(), "{g} {}: {class:?}", def.name);
                 }
                 Coverage::Done => {
                     let bad =

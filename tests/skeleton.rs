@@ -95,8 +95,11 @@ impl Observe for Seen<'_> {
 }
 
 fn compare(path: &Path, seeds: u64) -> Option<usize> {
-    let subject = subject(path);
-    let sk = match extract(&subject).unwrap() {
+    compare_subject(&subject(path), path, seeds)
+}
+
+fn compare_subject(subject: &Subject, path: &Path, seeds: u64) -> Option<usize> {
+    let sk = match extract(subject).unwrap() {
         Extracted::Skeleton(sk, _) => sk,
         Extracted::Refused(why) => {
             println!("{}: no skeleton: {why}", path.display());
@@ -118,7 +121,7 @@ fn compare(path: &Path, seeds: u64) -> Option<usize> {
             None => Schedule::listed(Delays::new()),
             Some((strategy, seed)) => Schedule::of_seed(strategy, seed, &plain),
         };
-        let (expected, ticks, deadlock) = on_machine(&subject, make);
+        let (expected, ticks, deadlock) = on_machine(subject, make);
         let mut seen = Seen(&sk, Vec::new());
         let outcome = executor.run(&mut &make(), &mut seen);
         let name = format!("{} {choice:?}", path.display());
@@ -130,6 +133,58 @@ fn compare(path: &Path, seeds: u64) -> Option<usize> {
         runs += 1;
     }
     Some(runs)
+}
+
+/// What no program of `programs/` has: tiles of PE that work at the same time under the power
+/// limit, DVE and POOL on their shared bus, copies with descriptors made in software.
+#[test]
+fn the_skeleton_follows_the_machine_where_engines_share_resources() {
+    let mut text = String::from(
+        ".generation v3\n.tensor w sbuf bf16[128, 128] = fill(1)\n\
+         .tensor x sbuf bf16[128, 512] = fill(1)\n.tensor acc psum fp32[128, 2048] = fill(0)\n\
+         .tensor a sbuf fp32[128, 512] = fill(1)\n.tensor b sbuf fp32[128, 512]\n\
+         .tensor c sbuf fp32[128, 512]\n.tensor h hbm bf16[128, 128] = fill(1)\n\
+         .tensor t sbuf bf16[128, 128]\n\
+         .semaphore pe, dve, pool, dma\n.stream PE\n",
+    );
+    for k in 0..12 {
+        let (row, bank) = (k % 4, k % 4);
+        let tile = format!("num_active_rows=32 num_active_cols=32 row_grp={} col_grp=1", 1 << row);
+        text += &format!(
+            "LDWEIGHTS src=bf16@w+part({0})+62[-1][32] {tile}\n\
+             MATMUL src=bf16@x+part({0})[1][{1}] dst=@acc+bank({bank})[1][{1}] {tile} $S[pe]++@complete\n",
+            32 * row,
+            128 + 32 * k
+        );
+    }
+    text += ".stream DVE\n.repeat 6 i\nCOPY src=fp32@a[1][512] dst=fp32@b[1][512] \
+             num_active_channels=128 $S[dve]++@complete\n.end\n\
+             .stream ACT\nEVENT_SEMAPHORE $S[pe]>=3\nNOP $S[dma]>=2\n\
+             .stream POOL\n.repeat 6 i\nMEMSET dst=fp32@c[1][512] dst_element_count=512 set_value=0 \
+             num_active_channels=128 $S[pool]++@complete\n.end\n";
+    for _ in 0..2 {
+        text += "DMAMEMCPY semaphore=dma sem_increment=1 src_start_addr=h src_step_elem=[1,0] \
+                 src_num_elem=[128,1] src_elem_size=256 dst_start_addr=0x2000000000+t \
+                 dst_step_elem=[1024,0] dst_num_elem=[128,1] dst_elem_size=256 in_dtype=bf16 \
+                 out_dtype=bf16\n";
+    }
+    let name = Path::new("shared.tpb");
+    let program = tpbemu::program::asm::assemble(name, &text, &tpbemu::program::asm::Disk);
+    let program = Arc::new(program.unwrap_or_else(|e| panic!("{e}")));
+    for limit in [false, true] {
+        let mut config = MachineConfig::builtin(program.generation);
+        config.power.limit_pe = limit;
+        let subject = Subject {
+            config: Arc::new(config),
+            program: Arc::clone(&program),
+            timing_only: true,
+            max_cycles: 1_000_000_000,
+            interrupt: Arc::new(AtomicBool::new(false)),
+            threads: 0,
+        };
+        let runs = compare_subject(&subject, name, 8);
+        assert_eq!(runs, Some(25), "limit {limit}");
+    }
 }
 
 fn compare_all(seeds: u64) {

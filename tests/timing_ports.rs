@@ -1,4 +1,4 @@
-//! Shared resources: memory ports, the second set of weights, DMA engines.
+//! Shared resources: memory ports, the array of PE and its second set of weights, DMA engines.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -70,6 +70,73 @@ fn dve_and_act_exclude_each_other_from_psum_or_from_a_bank() {
         let stall = port_stall(&result, Engine::Act) + port_stall(&result, Engine::Dve);
         assert_eq!(stall > 0, waits, "{generation} bank {bank}: {stall}");
     }
+}
+
+#[test]
+fn the_performance_modes_of_dve_share_a_bus_with_pool_on_v3() {
+    let both = |dve: &str| {
+        run(&format!(
+            ".generation v3\n.tensor a sbuf fp32[128, 512]\n.tensor b sbuf fp32[128, 512]\n\
+             .tensor c sbuf fp32[128, 512]\n.stream DVE\n.repeat 4 i\n{dve}\n.end\n\
+             .stream POOL\n.repeat 4 i\nMEMSET dst=fp32@c{FILL}.end\n"
+        ))
+    };
+    let stall = |r: &RunResult| port_stall(r, Engine::Dve) + port_stall(r, Engine::Pool);
+    let fast = both("COPY src=fp32@a[1][512] dst=fp32@b[1][512] num_active_channels=128");
+    assert!(stall(&fast) > 0, "two elements a cycle take the bus");
+    let slow = both(
+        "TENSOR_TENSOR_ARITH_OP src0=fp32@a[1][512] src1=fp32@b[1][512] dst=fp32@b[1][512] \
+         op=ADD num_active_channels=128",
+    );
+    assert_eq!(stall(&slow), 0, "the plain rate does not");
+}
+
+/// Ticks of `n` matmuls of 512 columns, in the row groups and column groups given in turn.
+fn tiles(n: u32, groups: &[(u32, u32)], moving: u32) -> u64 {
+    let mut text = format!(
+        ".generation v3\n.tensor w sbuf bf16[128, 128]\n.tensor x sbuf bf16[128, 512]\n\
+         .tensor acc psum fp32[128, {}]\n.stream PE\n",
+        512 * groups.len()
+    );
+    let (rows, cols) = (128 / groups.len() as u32, 32);
+    let mut loads = String::new();
+    for k in 0..n {
+        let (r, c) = groups[k as usize % groups.len()];
+        let (row, col) = (r.trailing_zeros() * 32, c.trailing_zeros() * 32);
+        let tile = format!(
+            "num_active_rows={} num_active_cols={cols} row_grp={r} col_grp={c}",
+            rows.min(if r == 15 { 128 } else { 32 })
+        );
+        if (k as usize) < groups.len() {
+            loads += &format!("LDWEIGHTS src=bf16@w+part({row})+62[-1][32] {tile}\n");
+        }
+        let bank = k as usize % groups.len();
+        loads += &format!(
+            "MATMUL src=bf16@x+part({row})[1][{moving}] \
+             dst=@acc+psum_part({col})+bank({bank})[1][{moving}] {tile}\n"
+        );
+    }
+    text += &loads;
+    run(&text).finished.end
+}
+
+#[test]
+fn tiles_that_share_no_part_of_the_array_work_at_the_same_time() {
+    // four row groups, one column group: four matmuls take little more than one
+    let one = tiles(1, &[(1, 1)], 512);
+    let four = tiles(4, &[(1, 1), (2, 1), (4, 1), (8, 1)], 512);
+    let same = tiles(4, &[(1, 1)], 512);
+    let period = {
+        let config = MachineConfig::builtin(tpbemu::isa::Generation::V3);
+        tpbemu::machine::time::Timebase::new(&config).unwrap().period(Engine::Pe)
+    };
+    assert_eq!(same - one, 3 * 520 * period, "the same tile: one after the other");
+    assert!(four - one < 520 * period, "{four} for four tiles, {one} for one");
+    // the whole array waits for a tile
+    let mixed = tiles(2, &[(15, 1), (1, 1)], 512);
+    assert!(mixed > one + 500 * period, "{mixed} {one}");
+    // short ones start every 64 cycles
+    assert_eq!(tiles(9, &[(1, 1)], 8) - tiles(8, &[(1, 1)], 8), 64 * period);
 }
 
 #[test]

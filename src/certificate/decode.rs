@@ -223,8 +223,8 @@ impl Reader<'_> {
         while let Some(bytes) = stream.words.get(pc) {
             let mut step = Step { pc, ..Step::default() };
             let wide = self.program.v1_events8 && self.program.generation == Generation::V1;
-            let (bytes, lowered) = match lower(self.program, bytes)? {
-                Lowered::Replace(word) => (word, lower(self.program, &word)?),
+            let (bytes, lowered) = match lower(self.program, &stream.words, pc)? {
+                Lowered::Replace(word) => (word, lower(self.program, &[word], 0)?),
                 lowered => (*bytes, lowered),
             };
             let inst = match wide {

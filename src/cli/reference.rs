@@ -129,6 +129,13 @@ fn state(coverage: Coverage) -> String {
         Coverage::Done => "executes".into(),
         Coverage::Host => "replaced before any device sees it".into(),
         Coverage::Unimplemented => "not written".into(),
+        Coverage::Refused(rule, reason) => {
+            format!("refuses every word (`{rule}`): {reason}")
+        }
+        Coverage::Library(fact, page) => format!(
+            "executes where a loaded library defines it; otherwise reports the missing fact: {fact} \
+             (not stated by {page})"
+        ),
         Coverage::MissingSpecification(fact, page) => {
             format!("reports the missing fact: {fact} (not stated by {page})")
         }

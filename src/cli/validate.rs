@@ -70,7 +70,7 @@ pub fn violations(program: &Program, strict: bool) -> (usize, Vec<Error>) {
                 validate_all(&inst, stream.engine, strict)
             };
             if found.is_empty() {
-                found.extend(lower(program, word).err());
+                found.extend(lower(program, &stream.words, index).err());
             }
             if found.is_empty() {
                 continue;

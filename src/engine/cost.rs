@@ -6,6 +6,7 @@
 use crate::isa::Engine;
 use crate::machine::config::MachineConfig;
 use crate::memory::Space;
+use crate::numeric::AluOp;
 
 /// A row of the cost table `[cost]` of the configuration: which formula an instruction follows.
 #[derive(
@@ -67,6 +68,39 @@ pub enum CostRow {
     Other,
 }
 
+/// What an instruction computes, as far as a rate depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    /// Anything else.
+    #[default]
+    Other,
+    /// Sum.
+    Add,
+    /// Product.
+    Mult,
+    /// Difference.
+    Subtract,
+    /// The larger.
+    Max,
+    /// A difference, then a product.
+    SubtractMult,
+    /// A fill with zero.
+    Zero,
+}
+
+impl From<AluOp> for Operation {
+    fn from(op: AluOp) -> Self {
+        match op {
+            AluOp::Add => Operation::Add,
+            AluOp::Mult => Operation::Mult,
+            AluOp::Subtract => Operation::Subtract,
+            AluOp::Max => Operation::Max,
+            _ => Operation::Other,
+        }
+    }
+}
+
 /// Where the operands lie and how they are laid out: what the fast modes depend on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operands {
@@ -80,6 +114,14 @@ pub struct Operands {
     pub all_16bit_float: bool,
     /// Every operand has an 8-bit floating-point type or a 16-bit one.
     pub all_small_float: bool,
+    /// Every operand has elements of 16 bits.
+    pub all_16bit: bool,
+    /// Every source has a 16-bit floating-point type.
+    pub sources_16bit_float: bool,
+    /// Every source has elements of 8 bits that are integers.
+    pub sources_8bit_int: bool,
+    /// What is computed.
+    pub operation: Operation,
     /// Every operand's innermost dimension is contiguous.
     pub contiguous: bool,
     /// Some operand's innermost stride is above the configured wide stride.
@@ -103,6 +145,8 @@ impl Operands {
             Space::Psum => self.source_psum = true,
             Space::Hbm => {}
         }
+        self.sources_16bit_float &= float && size == 2;
+        self.sources_8bit_int &= !float && size == 1;
         self.operand(size, float, step, config);
     }
 
@@ -122,6 +166,7 @@ impl Operands {
     fn operand(&mut self, size: usize, float: bool, step: i64, config: &MachineConfig) {
         self.all_16bit_float &= float && size == 2;
         self.all_small_float &= float && size <= 2;
+        self.all_16bit &= size == 2;
         self.contiguous &= step == size as i64 || step == 0;
         self.wide_stride |= step.unsigned_abs() > config.cost.wide_stride_bytes;
     }
@@ -131,6 +176,9 @@ impl Operands {
         Operands {
             all_16bit_float: true,
             all_small_float: true,
+            all_16bit: true,
+            sources_16bit_float: true,
+            sources_8bit_int: true,
             contiguous: true,
             ..Default::default()
         }
@@ -148,12 +196,31 @@ pub struct CostQuery {
     pub passes: u32,
     /// Layout of the operands.
     pub operands: Operands,
+    /// Cells of the PE array that it uses, see [`crate::machine::array`].
+    pub cells: u16,
+    /// Of a gather in blocks: elements of a block and bytes of an element.
+    pub block: Option<(u32, u32)>,
 }
 
+/// All cells of the PE array.
+pub const ALL_CELLS: u16 = u16::MAX;
+
 impl CostQuery {
-    /// `elements` per partition by formula `row`, one pass.
+    /// `elements` per partition by formula `row`, one pass, over the whole PE array.
     pub fn new(row: CostRow, elements: u64, operands: Operands) -> Self {
-        CostQuery { row, elements, passes: 1, operands }
+        CostQuery { row, elements, passes: 1, operands, cells: ALL_CELLS, block: None }
+    }
+
+    /// States the cells of the PE array.
+    pub fn cells(mut self, cells: u16) -> Self {
+        self.cells = cells;
+        self
+    }
+
+    /// States that elements of `size` bytes are gathered in blocks of `elements`.
+    pub fn block(mut self, elements: usize, size: usize) -> Self {
+        self.block = Some((elements as u32, size as u32));
+        self
     }
 
     /// States the number of passes.
@@ -179,11 +246,20 @@ pub fn cost(query: &CostQuery, engine: Engine, config: &MachineConfig) -> Cost {
     let e = config.engine(engine);
     let rows = &config.cost;
     let row = rows.row(query.row);
-    let (num, den) = row.rate(&query.operands);
-    let mut work = row.base + (query.elements * u64::from(query.passes) * num).div_ceil(den);
+    let mut data = match (query.block, &row.per_index) {
+        (Some(block), Some(rate)) => rate.cycles(query.elements, block),
+        _ => {
+            let (num, den) = match e.fast_rates {
+                true => row.rate(&query.operands, query.elements, engine),
+                false => (row.rate[0], row.rate[1].max(1)),
+            };
+            (query.elements * u64::from(query.passes) * num).div_ceil(den)
+        }
+    };
     if query.operands.wide_stride {
-        work *= rows.wide_stride_factor;
+        data *= rows.wide_stride_factor;
     }
+    let mut work = e.start_cycles + row.base + data;
     if query.operands.dynamic {
         work = work.max(rows.dynamic_min_cycles);
     }

@@ -12,9 +12,9 @@ use super::observed::Observed;
 use super::work::{Env, Lane, Outcome, Prepared, Work};
 use crate::error::{Error, Result};
 use crate::isa::{Generation, Inst};
-use crate::machine::config::MachineConfig;
+use crate::machine::config::{MachineConfig, Q7Config};
 use crate::memory::{Access, ByteSet, Lease, Region, Space};
-use crate::q7::core::{BusFault, Q7Bus};
+use crate::q7::core::{BusFault, Q7Bus, Timing};
 use crate::q7::library::{Cluster, ClusterConfig, MAX_LIBRARY, ModifyOp, ModifyPoolConfig};
 
 /// Dispatch table of this family.
@@ -118,8 +118,17 @@ fn reach(config: &MachineConfig) -> [Access; 2] {
     ]
 }
 
-fn cluster_config(generation: Generation) -> ClusterConfig {
-    if generation == Generation::V2 { ClusterConfig::v2() } else { ClusterConfig::v3() }
+fn cluster_config(generation: Generation, q7: &Q7Config) -> ClusterConfig {
+    let mut config =
+        if generation == Generation::V2 { ClusterConfig::v2() } else { ClusterConfig::v3() };
+    config.load_overhead = q7.library_load_cycles;
+    config.core.timing = Timing {
+        taken_branch: q7.taken_branch_cycles,
+        bus_load: q7.bus_load_cycles,
+        bus_store: q7.bus_store_cycles,
+        divide_stage: q7.divide_stage,
+    };
+    config
 }
 
 fn cost() -> CostQuery {
@@ -133,7 +142,7 @@ fn cost() -> CostQuery {
 /// Malformed records; images beyond HBM. What the device refuses shows when it runs.
 pub fn modify_pool_config(env: &Env<'_>) -> Result<Prepared> {
     let record = ModifyPoolConfig::decode(&env.inst.bytes)?;
-    let generation = env.generation();
+    let (generation, q7) = (env.generation(), env.config.q7);
     let stride = env.geometry().stride(Space::Sbuf);
     let mut accesses: Vec<Access> = reach(env.config).into();
     let mut image = None;
@@ -158,15 +167,14 @@ pub fn modify_pool_config(env: &Env<'_>) -> Result<Prepared> {
             .state
             .libraries
             .cluster
-            .get_or_insert_with(|| Box::new(Cluster::new(cluster_config(generation))));
+            .get_or_insert_with(|| Box::new(Cluster::new(cluster_config(generation, &q7))));
         let mut bus = Bus::new(&mut lane.mem, stride);
         let report = cluster.modify(&record, &bytes, None, &mut bus)?;
         if let Some((offset, len)) = image {
             bus.seen.mark(Space::Hbm, 0, offset, len.min(u64::from(report.bytes)), false);
         }
         let touched = bus.seen.accesses();
-        // OPEN: each core fetches the image through its own DMA at 16 bytes a cycle
-        let transfer = u64::from(report.bytes).div_ceil(16);
+        let transfer = u64::from(report.bytes).div_ceil(q7.library_bytes_per_cycle.max(1));
         let loaded = (record.op == ModifyOp::Load).then_some((report.cores, report.bytes));
         let cycles = Some(transfer + report.cycles);
         Ok(Outcome { cycles, loaded, touched, ..Outcome::default() })

@@ -4,6 +4,7 @@ pub mod act;
 pub mod cost;
 pub mod dge;
 pub mod indirect;
+mod indirection;
 pub mod libraries;
 pub mod observed;
 pub mod operand;
@@ -17,11 +18,13 @@ pub mod work;
 pub use cost::{CostQuery, CostRow};
 pub use operand::Operand;
 pub use state::EngineState;
-pub use work::{DmaRequest, Env, Lane, Outcome, Prepared, Scratch, ShapeRegister, Transfer, Work};
+pub use work::{
+    DmaRequest, Env, Lane, Outcome, Pace, Prepared, Scratch, ShapeRegister, Transfer, Work,
+};
 
 use std::sync::LazyLock;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::isa::Generation;
 
 /// Decodes an instruction's operands into what it does.
@@ -34,6 +37,23 @@ pub enum Status {
     Done(PrepareFn),
     /// The sources do not say what it does: the missing fact and the page that lacks it.
     MissingSpecification(&'static str, &'static str),
+    /// In the headers, but no firmware takes any word of it: rule and reason.
+    Refused(&'static str, &'static str),
+}
+
+impl Status {
+    /// The error that every word of an opcode named `name` meets, unless the opcode executes.
+    pub fn refusal(self, name: &str, byte: u8) -> Option<Error> {
+        match self {
+            Status::Done(_) => None,
+            Status::MissingSpecification(fact, page) => {
+                Some(Error::missing_spec(format!("{name} {byte:#04x}: {fact}"), page))
+            }
+            Status::Refused(rule, reason) => {
+                Some(Error::illegal(rule, format!("{name} {byte:#04x}: {reason}")))
+            }
+        }
+    }
 }
 
 /// One row of a dispatch table.
@@ -45,12 +65,39 @@ pub struct Op {
     pub name: &'static str,
     /// What executes it.
     pub status: Status,
+    /// Generations, as bits, in which it is not `status`, and what it is there.
+    but: (u8, Status),
 }
 
 impl Op {
     /// An opcode that executes.
     pub const fn new(byte: u8, name: &'static str, prepare: PrepareFn) -> Op {
-        Op { byte, name, status: Status::Done(prepare) }
+        Op::with(byte, name, Status::Done(prepare))
+    }
+
+    const fn with(byte: u8, name: &'static str, status: Status) -> Op {
+        Op { byte, name, status, but: (0, status) }
+    }
+
+    /// An opcode of which no firmware takes any word: `rule` and `reason`.
+    pub const fn refused(
+        byte: u8,
+        name: &'static str,
+        rule: &'static str,
+        reason: &'static str,
+    ) -> Op {
+        Op::with(byte, name, Status::Refused(rule, reason))
+    }
+
+    /// The same opcode, about which the sources lack `fact`, on `page`, in `generation`.
+    pub const fn missing_on(
+        self,
+        generation: Generation,
+        fact: &'static str,
+        page: &'static str,
+    ) -> Op {
+        let but = (self.but.0 | 1 << generation.index(), Status::MissingSpecification(fact, page));
+        Op { but, ..self }
     }
 
     /// An opcode about which the sources lack `fact`, on `page`.
@@ -60,7 +107,7 @@ impl Op {
         fact: &'static str,
         page: &'static str,
     ) -> Op {
-        Op { byte, name, status: Status::MissingSpecification(fact, page) }
+        Op::with(byte, name, Status::MissingSpecification(fact, page))
     }
 }
 
@@ -69,12 +116,13 @@ const TABLES: &[&[Op]] = &[pe::OPS, act::OPS, vector::OPS, indirect::OPS, dge::O
 
 /// The row of data-path opcode `byte`, if the emulator has one. V1 shares the rows of the opcodes
 /// it has in common with v2; the caller has checked that the generation has the opcode.
-pub fn lookup(generation: Generation, byte: u8, name: &str) -> Option<&'static Op> {
+pub fn lookup(generation: Generation, byte: u8, name: &str) -> Option<Op> {
     static BY_BYTE: LazyLock<[Vec<&'static Op>; 256]> = LazyLock::new(|| {
         let mut rows = [const { Vec::new() }; 256];
         TABLES.iter().flat_map(|t| t.iter()).for_each(|op| rows[usize::from(op.byte)].push(op));
         rows
     });
-    let _ = generation;
-    BY_BYTE[usize::from(byte)].iter().find(|op| op.name == name).copied()
+    let op = **BY_BYTE[usize::from(byte)].iter().find(|op| op.name == name)?;
+    let other = op.but.0 & 1 << generation.index() != 0;
+    Some(if other { Op { status: op.but.1, ..op } } else { op })
 }

@@ -82,7 +82,9 @@ impl Bench {
         };
         match op.status {
             super::Status::Done(prepare) => prepare(&env),
-            super::Status::MissingSpecification(fact, page) => Err(Error::missing_spec(fact, page)),
+            other => Err(other
+                .refusal(def.name, def.byte)
+                .unwrap_or_else(|| Error::internal("an opcode that executes has no refusal"))),
         }
     }
 

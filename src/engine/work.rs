@@ -196,6 +196,24 @@ pub struct Transfer {
     pub load: bool,
     /// Contiguous runs on the finer side: descriptors the copy needs.
     pub descriptors: u64,
+    /// Bytes read from and written to HBM.
+    pub hbm_bytes: u64,
+    /// Rows that are not adjacent to the one before them in HBM.
+    pub hbm_rows: u64,
+    /// What happens on the way.
+    pub pace: Pace,
+}
+
+/// What a DMA engine does with the elements it moves, as far as its rate depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Pace {
+    /// Copies them.
+    #[default]
+    Copy,
+    /// Transposes tiles.
+    Transpose,
+    /// Combines them with the destination.
+    Compute,
 }
 
 /// A DMA instruction: transfers in order, then semaphore increments.

@@ -301,16 +301,17 @@ impl Inst {
     /// The plain tensor pattern `field`.
     ///
     /// # Errors
-    /// As [`Inst::pattern`], or the pattern is an indirect or MX one.
+    /// As [`Inst::pattern`]; a missing specification where the pattern has another form, which the
+    /// opcodes that are known to take it decode themselves.
     pub fn tensor(&self, field: Field) -> Result<TensorPattern> {
-        match self.pattern(field)? {
-            Pattern::Tensor(t) => Ok(t),
-            other => Err(Error::unimplemented(format!(
-                "{}: operand `{}` is not a plain tensor: {other:?}",
-                self.def()?.name,
-                field.name
-            ))),
-        }
+        let (form, page) = match self.pattern(field)? {
+            Pattern::Tensor(t) => return Ok(t),
+            Pattern::MxV2 { .. } => ("MXTENSOR_V2", "wiki: firmware/kernels/mx-dequant 6.2"),
+            _ => ("indirect", "vendor docs: NkiTensor.indirect"),
+        };
+        let name = self.def()?.name;
+        let fact = format!("how {name} reads an operand `{}` of the {form} form", field.name);
+        Err(Error::missing_spec(fact, page))
     }
 
     /// Writes a plain tensor pattern.

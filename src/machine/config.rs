@@ -8,8 +8,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::EngineState;
-use crate::engine::cost::{CostRow, Operands};
+use crate::engine::cost::{CostRow, Operands, Operation};
+use crate::engine::{EngineState, Pace};
 use crate::error::{Error, ErrorClass, Result};
 use crate::isa::{Engine, Generation};
 use crate::memory::Geometry;
@@ -47,6 +47,8 @@ pub struct MachineConfig {
     pub power: PowerConfig,
     /// DMA engines and HBM.
     pub dma: DmaConfig,
+    /// The cores of POOL that run library code.
+    pub q7: Q7Config,
     /// What a published device time holds beside the program.
     pub launch: LaunchConfig,
     /// Conversions between dtypes. A program may choose its own.
@@ -117,6 +119,12 @@ impl Numerics {
 pub struct EngineConfig {
     /// Clock in Hz.
     pub hz: u64,
+    /// Whether the faster rates of the cost table hold on it: they are published for the others.
+    #[serde(default = "yes")]
+    pub fast_rates: bool,
+    /// Cycles that every instruction needs before its first element.
+    #[serde(default)]
+    pub start_cycles: u64,
     /// Cycles from the end of the work to visible results.
     pub fixed_cycles: u64,
     /// Cycles between the work of one instruction and the start of the next.
@@ -129,6 +137,10 @@ pub struct EngineConfig {
     pub read_latency_cycles: u64,
     /// Instructions that may wait between sequencer and data path.
     pub queue_depth: usize,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Events and semaphores.
@@ -181,6 +193,8 @@ pub struct SequencerConfig {
     pub issue_cycles: u64,
     /// Cycles a sequencer instruction takes (moves, branches, events).
     pub control_cycles: u64,
+    /// Time of an EVENT_SEMAPHORE instruction, ps.
+    pub event_semaphore_ps: u64,
     /// Cycles a taken branch costs on top.
     pub branch_cycles: u64,
     /// Cycles of a NOP that stands for a DMA barrier, NOP(NUM_ROWS).
@@ -206,12 +220,38 @@ pub struct CostFormula {
     /// Faster rates, the first whose condition holds is taken.
     #[serde(default)]
     pub fast: Vec<FastRate>,
+    /// Cycles of a gather in blocks, instead of the rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_index: Option<PerIndex>,
     /// Cycles between this and the next instruction, if not the engine's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<u64>,
     /// Cycles from work to result, if not the engine's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fixed: Option<u64>,
+}
+
+/// Cycles of a gather: each index costs `(overhead + t x e) / t`, divided by the elements that fit
+/// a word of `word_bytes`, for blocks of `e` elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PerIndex {
+    /// What an index costs beside its elements, in the unit of `per_element`.
+    pub overhead: u64,
+    /// The constant t.
+    pub per_element: u64,
+    /// Bytes moved at once.
+    pub word_bytes: u64,
+}
+
+impl PerIndex {
+    /// Cycles for `elements` in blocks of `block` = (elements, bytes of one).
+    pub fn cycles(&self, elements: u64, (block, size): (u32, u32)) -> u64 {
+        let (e, size) = (u64::from(block).max(1), u64::from(size).max(1));
+        let t = self.per_element.max(1);
+        let packed = (self.word_bytes / size).clamp(1, e);
+        (elements.div_ceil(e) * (self.overhead + t * e)).div_ceil(t * packed)
+    }
 }
 
 /// A rate that holds under conditions on the operands. An absent condition always holds.
@@ -232,27 +272,64 @@ pub struct FastRate {
     /// Whether all operands must be floats of at most 16 bits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all_small_float: Option<bool>,
+    /// Whether all operands must have elements of 16 bits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_16bit: Option<bool>,
+    /// Whether all sources must be 16-bit floats.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sources_16bit_float: Option<bool>,
+    /// Whether all sources must be 8-bit integers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sources_8bit_int: Option<bool>,
     /// Whether all operands must be contiguous.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contiguous: Option<bool>,
+    /// Whether the number of elements must be even.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub even: Option<bool>,
+    /// Operations that have the rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operations: Option<Vec<Operation>>,
+    /// The engine that has the rate, if not all have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine: Option<Engine>,
+    /// Whether it is a rate of DVE that takes the bus shared with POOL, see [`PortConfig`].
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shared_bus: bool,
 }
 
 impl FastRate {
-    fn holds(&self, o: &Operands) -> bool {
+    fn holds(&self, o: &Operands, elements: u64, engine: Engine) -> bool {
         let test = |want: Option<bool>, have: bool| want.is_none_or(|w| w == have);
-        test(self.all_sbuf, !o.source_psum && !o.dest_psum)
+        self.engine.is_none_or(|e| e == engine)
+            && (!self.shared_bus || engine == Engine::Dve)
+            && test(self.all_sbuf, !o.source_psum && !o.dest_psum)
             && test(self.mixed_sources, o.source_psum && o.source_sbuf)
             && test(self.all_16bit_float, o.all_16bit_float)
             && test(self.all_small_float, o.all_small_float)
+            && test(self.all_16bit, o.all_16bit)
+            && test(self.sources_16bit_float, o.sources_16bit_float)
+            && test(self.sources_8bit_int, o.sources_8bit_int)
             && test(self.contiguous, o.contiguous)
+            && test(self.even, elements.is_multiple_of(2))
+            && self.operations.as_ref().is_none_or(|ops| ops.contains(&o.operation))
     }
 }
 
 impl CostFormula {
-    /// Cycles per element for operands laid out as `o`.
-    pub fn rate(&self, o: &Operands) -> (u64, u64) {
-        let [n, d] = self.fast.iter().find(|f| f.holds(o)).map_or(self.rate, |f| f.rate);
+    fn chosen(&self, o: &Operands, elements: u64, engine: Engine) -> Option<&FastRate> {
+        self.fast.iter().find(|f| f.holds(o, elements, engine))
+    }
+
+    /// Cycles per element on `engine` for `elements` with operands laid out as `o`.
+    pub fn rate(&self, o: &Operands, elements: u64, engine: Engine) -> (u64, u64) {
+        let [n, d] = self.chosen(o, elements, engine).map_or(self.rate, |f| f.rate);
         (n, d.max(1))
+    }
+
+    /// Whether DVE takes the bus that it shares with POOL.
+    pub fn takes_bus(&self, o: &Operands, elements: u64) -> bool {
+        self.chosen(o, elements, Engine::Dve).is_some_and(|f| f.shared_bus)
     }
 }
 
@@ -266,6 +343,8 @@ pub struct CostConfig {
     pub wide_stride_factor: u64,
     /// Least work of an instruction with a dynamic address.
     pub dynamic_min_cycles: u64,
+    /// Least PE cycles from the start of a matmul to the start of the next.
+    pub matmul_interval_cycles: u64,
     /// PE cycles from the start of a weight load to the earliest start of its matmul.
     pub weights_start_cycles: u64,
     /// PE cycles from the end of the work of a weight load until the array can use the weights.
@@ -281,6 +360,18 @@ impl CostConfig {
     pub fn row(&self, row: CostRow) -> &CostFormula {
         self.rows.get(&row).unwrap_or_else(|| &self.rows[&CostRow::Other])
     }
+}
+
+/// When DVE and POOL keep each other from SBUF.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SbufSharing {
+    /// Never.
+    Free,
+    /// When DVE runs at a rate that takes the shared bus, [`FastRate::shared_bus`].
+    Fast,
+    /// Always.
+    Exclusive,
 }
 
 /// When DVE and ACT keep each other from PSUM.
@@ -299,8 +390,8 @@ pub enum PsumSharing {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PortConfig {
-    /// Whether DVE and POOL keep each other from SBUF.
-    pub dve_pool_sbuf_exclusive: bool,
+    /// When DVE and POOL keep each other from SBUF.
+    pub dve_pool_sbuf: SbufSharing,
     /// When DVE and ACT keep each other from PSUM.
     pub dve_act_psum: PsumSharing,
 }
@@ -317,6 +408,26 @@ pub struct PowerConfig {
     pub window_ps: u64,
     /// Factor of the work while it holds.
     pub slow_factor: u64,
+    /// Cycles of the latency that are the array's own, and so are stretched too.
+    pub array_cycles: u64,
+}
+
+/// The cores of POOL that run library code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Q7Config {
+    /// Bubble of a taken branch, cycles.
+    pub taken_branch_cycles: u32,
+    /// Extra cycles of a load over the bus.
+    pub bus_load_cycles: u32,
+    /// Extra cycles of a store over the bus.
+    pub bus_store_cycles: u32,
+    /// Stage at which an integer division delivers.
+    pub divide_stage: u8,
+    /// Bytes of a library image that are fetched in a cycle.
+    pub library_bytes_per_cycle: u64,
+    /// Cycles of a library load beside the transfer.
+    pub library_load_cycles: u64,
 }
 
 /// What a published device time holds beside the program.
@@ -345,15 +456,30 @@ pub struct DmaConfig {
     pub load_start_ps: u64,
     /// From the doorbell to the first data byte of a store, ps.
     pub store_start_ps: u64,
-    /// From the last byte to the semaphore being visible, ps.
+    /// From the last byte to the semaphore being visible for a copy by a ring, ps.
     pub completion_ps: u64,
-    /// Extra time per descriptor, ps.
+    /// The same for a copy by an instruction, ps.
+    pub dge_completion_ps: u64,
+    /// Extra time of an engine per descriptor, ps.
     pub descriptor_ps: u64,
+    /// Least time of an engine per descriptor, ps.
+    pub descriptor_min_ps: u64,
+    /// Extra time of an engine per row that is not adjacent to the one before it in HBM, ps.
+    pub hbm_row_ps: u64,
+    /// Share of the rate that a transpose out of HBM reaches, percent.
+    pub transpose_percent: u64,
+    /// Share of the rate that a transpose from SBUF reaches, percent.
+    pub sbuf_transpose_percent: u64,
+    /// Share of the rate that a copy with arithmetic reaches, percent.
+    pub compute_percent: u64,
     /// Issue time of a copy whose descriptors hardware generates, ps.
     pub dge_issue_ps: u64,
     /// Issue time of a copy whose descriptors the POOL cores generate, per started
     /// `swdge_rows` descriptors, ps.
     pub swdge_issue_ps: u64,
+    /// Time from the issue of such a copy to its trigger beyond `swdge_issue_ps`, ps: the next one
+    /// is prepared meanwhile.
+    pub swdge_latency_ps: u64,
     /// Descriptors that `swdge_issue_ps` pays for.
     pub swdge_rows: u64,
     /// From the end of the issue of a DMA instruction to the first byte of a load, ps.
@@ -376,6 +502,28 @@ impl DmaConfig {
         } else {
             self.dge_issue_ps
         }
+    }
+
+    /// Time from the end of the issue of a DMA instruction of `engine` to its trigger, ps.
+    pub fn issue_latency_ps(&self, engine: Engine) -> u64 {
+        if engine == Engine::Pool { self.swdge_latency_ps } else { 0 }
+    }
+
+    /// From the last byte to the visible semaphore, ps.
+    pub fn completion(&self, by_instruction: bool) -> u64 {
+        if by_instruction { self.dge_completion_ps } else { self.completion_ps }
+    }
+
+    /// Rate of an engine in bytes per microsecond.
+    pub fn rate(&self, load: bool, pace: Pace) -> u64 {
+        let rate = if load { self.load_bytes_per_us } else { self.store_bytes_per_us };
+        let percent = match pace {
+            Pace::Copy => 100,
+            Pace::Transpose if load => self.transpose_percent,
+            Pace::Transpose => self.sbuf_transpose_percent,
+            Pace::Compute => self.compute_percent,
+        };
+        (rate * percent / 100).max(1)
     }
 
     /// From the start of one engine of a copy to the start of the next, ps.
@@ -478,6 +626,14 @@ impl MachineConfig {
         {
             return bad("dma: engines and rates must be positive".into());
         }
+        let values = toml::Value::try_from(self).map_err(|e| {
+            Error::new(ErrorClass::ConfigError, format!("the configuration has no text: {e}"))
+        })?;
+        for part in ["pe", "act", "pool", "dve", "sp", "sequencer", "cost", "power", "dma", "q7"] {
+            if let Some(key) = values.get(part).and_then(|v| beyond(part, v)) {
+                return bad(format!("{key} is above {MAX_FIGURE}"));
+            }
+        }
         Ok(())
     }
 
@@ -493,9 +649,33 @@ impl MachineConfig {
     }
 }
 
+/// Largest time, rate or number of cycles: products of it with counts stay in 64 bits.
+const MAX_FIGURE: i64 = 1 << 32;
+
+/// The first key under `path` whose number is too large; clocks have a limit of their own.
+fn beyond(path: &str, value: &toml::Value) -> Option<String> {
+    match value {
+        toml::Value::Integer(n) => (*n > MAX_FIGURE).then(|| path.to_owned()),
+        toml::Value::Table(t) => t
+            .iter()
+            .filter(|(key, _)| *key != "hz")
+            .find_map(|(key, v)| beyond(&format!("{path}.{key}"), v)),
+        toml::Value::Array(a) => a.iter().find_map(|v| beyond(path, v)),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn figures_beyond_any_sense_are_refused() {
+        let text = include_str!("../../configs/v3.toml");
+        let huge = text.replace("hbm_row_ps = 5000", "hbm_row_ps = 5000000000");
+        let error = MachineConfig::parse(&huge).unwrap_err();
+        assert!(error.message.contains("dma.hbm_row_ps"), "{}", error.message);
+    }
 
     #[test]
     fn built_in_configurations_parse() {

@@ -10,8 +10,9 @@ use super::run::{Machine, read_register};
 use super::stream::RunState;
 use super::updates::Post;
 use crate::check::log::{Got, Lane};
+use crate::engine::ShapeRegister;
 use crate::error::{Error, Result};
-use crate::isa::{Generation, Inst, f, op, op_v1};
+use crate::isa::{Generation, Inst, e, f, op, op_v1};
 use crate::machine::image::Kind;
 use crate::numeric::Dtype;
 use crate::sync::{Operand, SyncId, UpdateKind};
@@ -55,12 +56,40 @@ pub fn is_control(generation: Generation, byte: u8) -> bool {
     )
 }
 
-/// What the sources lack about a control opcode: the fact, and the page where it should be.
-pub fn missing(generation: Generation, byte: u8) -> Option<(&'static str, &'static str)> {
-    (generation != Generation::V1 && byte == op::MOVE_SHAPE).then_some((
-        "the layout of its 32 data bytes and of shape_registers",
-        "firmware/kernels/move-dtype",
-    ))
+/// MOVE_SHAPE: loads a shape register with four steps and four counts, X first.
+///
+/// The compiler emits this form alone: one register, of type 1, from the word. Its data are four
+/// 32-bit steps and, 16 bytes on, four 16-bit counts. (wiki-cc: isa/dve-datamove-encoding 6)
+///
+/// # Errors
+/// `shape_register`, and what no source says about the other forms.
+fn move_shape(shapes: &mut [ShapeRegister; 4], inst: &Inst) -> Result<()> {
+    use f::ctrl_ms as m;
+    const PAGE: &str = "wiki-cc: isa/dve-datamove-encoding 6";
+    if inst.get(m::MOVE_TYPE) as u8 != e::tensor_shape_move_type::IMMEDIATE {
+        return Err(Error::missing_spec(
+            "which general registers MOVE_SHAPE moves to or from a shape register",
+            PAGE,
+        ));
+    }
+    if inst.get(m::NUM_MOVE) != 1 || inst.get(m::SHAPE_REG_TYPE) != 1 {
+        return Err(Error::missing_spec(
+            "how MOVE_SHAPE moves several shapes, or another shape register type than 1",
+            PAGE,
+        ));
+    }
+    let number = inst.slice(m::SHAPE_REGISTERS).first().copied().unwrap_or(0);
+    let shape = shapes.get_mut(usize::from(number)).ok_or_else(|| {
+        Error::illegal("shape_register", format!("there is no shape register {number}"))
+    })?;
+    let data = inst.slice(m::DATA);
+    for (step, bytes) in shape.step.iter_mut().zip(data.as_chunks::<4>().0) {
+        *step = i32::from_le_bytes(*bytes);
+    }
+    for (num, bytes) in shape.num.iter_mut().zip(data[16..].as_chunks::<2>().0) {
+        *num = u16::from_le_bytes(*bytes);
+    }
+    Ok(())
 }
 
 /// What a control instruction asks of the sequencer.
@@ -120,7 +149,7 @@ impl Machine {
                 Done::plain()
             }
             _ if inst.generation == Generation::V1 => self.control_v1(s, pc, inst)?,
-            _ => self.control_v2(s, pc, inst)?,
+            _ => self.control_v2(s, pc, inst, cycle)?,
         };
         let end = self.now + cycle + done.extra;
         let index = self.streams[s].executed;
@@ -193,10 +222,14 @@ impl Machine {
         Ok(done)
     }
 
-    fn control_v2(&mut self, s: usize, pc: usize, inst: &Inst) -> Result<Done> {
+    fn control_v2(&mut self, s: usize, pc: usize, inst: &Inst, cycle: u64) -> Result<Done> {
         let mut done = Done::plain();
         match inst.opcode() {
-            op::EVENT_SEMAPHORE | op::NOP | op::INSTRUCTION_FLUSH | op::BRANCH_PREFETCH_HINT => {}
+            op::EVENT_SEMAPHORE => {
+                let s = &self.config.sequencer;
+                done.extra = self.time.from_ps(s.event_semaphore_ps).saturating_sub(cycle);
+            }
+            op::NOP | op::INSTRUCTION_FLUSH | op::BRANCH_PREFETCH_HINT => {}
             op::DRAIN => {}
             // each sequencer is already strongly ordered: one word after the other, memory
             // sequentially consistent (wiki: uarch/atomics-ordering)
@@ -216,6 +249,7 @@ impl Machine {
                 self.store_scalar(s, pc, address, data, size)?;
             }
             op::MOVE => self.move_registers(s, inst)?,
+            op::MOVE_SHAPE => move_shape(&mut self.streams[s].shapes, inst)?,
             op::ALU_OP => super::scalar::alu_op(&mut self.streams[s].registers, inst)?,
             op::COMPARE_BRANCH => {
                 let len = self.image.words[s].len();
@@ -230,12 +264,7 @@ impl Machine {
                 done.next = super::compact::execute(self, s, pc, inst)?;
             }
             other => {
-                return Err(match missing(inst.generation, other) {
-                    Some((fact, page)) => {
-                        Error::missing_spec(format!("{other:#04x}: {fact}"), page)
-                    }
-                    None => Error::internal(format!("control opcode {other:#04x}")),
-                });
+                return Err(Error::internal(format!("control opcode {other:#04x}")));
             }
         }
         Ok(done)

@@ -14,6 +14,7 @@ use crate::check::log::{Got, Started};
 use crate::engine::cost::{CostRow, cost};
 use crate::engine::{Env, Prepared, Work};
 use crate::error::{Error, Location, Result};
+use crate::isa::Engine;
 use crate::memory::{Access, AccessKind};
 use crate::sync::{SyncId, When};
 use crate::trace::{InstRecord, Record, StallCause};
@@ -56,7 +57,7 @@ impl Machine {
         let clock = self.checks_races().then(|| self.streams[s].clock.clone());
         let stream = &mut self.streams[s];
         stream.in_flight.retain(|f| f.end > now);
-        let free = stream.path_free(work.cost.row).max(now + extra);
+        let free = stream.path_free(&work.cost).max(now + extra);
         let start = stream.hazard_free(&work, free).next_multiple_of(period);
         if start > free.next_multiple_of(period) {
             stream.stall = Some(StallCause::Dependency);
@@ -109,7 +110,10 @@ impl Machine {
         let issue = self.time.from_ps(issue).next_multiple_of(period);
         let end = self.now + issue.max(period);
         let queue = self.dge_queue(s);
-        self.ring(queue, super::queue::Job::Request(Arc::new(request)), s, pc, end)?;
+        // descriptors in software are made ahead: the next word does not wait for the trigger
+        let latency = self.config.dma.issue_latency_ps(self.streams[s].engine);
+        let triggered = end + self.time.from_ps(latency).next_multiple_of(period);
+        self.ring(queue, super::queue::Job::Request(Arc::new(request)), s, pc, triggered)?;
         if let Some(queued) = self.queues[queue].jobs.back_mut() {
             queued.inputs = inputs;
         }
@@ -185,7 +189,7 @@ impl Machine {
             return Err(Error::internal("a work starts that was not issued"));
         };
         let now = self.now;
-        if let Some(free) = self.ports.free_at(s, &p.work, now) {
+        if let Some(free) = self.ports.free_at(s, &p.work, now, &self.config) {
             let at = self.edge(s, free);
             p.start = at;
             p.stall = Some(StallCause::Port);
@@ -199,6 +203,9 @@ impl Machine {
         let mut c = cost(&p.work.cost, engine, &self.config);
         if let Some(cycles) = outcome.cycles {
             c.work = cycles;
+            if outcome.cores.is_some() {
+                c.work += self.config.engine(engine).start_cycles;
+            }
         }
         for (register, value) in &outcome.registers {
             if let Some(r) = self.streams[s].registers.get_mut(usize::from(*register)) {
@@ -221,34 +228,39 @@ impl Machine {
             self.note(s, p.pc, text);
         }
         let row = p.work.cost.row;
-        if row == CostRow::Matmul {
-            c.work *= self.power.factor(now, c.work * period);
+        if matches!(row, CostRow::Matmul | CostRow::LoadWeights) {
+            let factor = match row {
+                CostRow::Matmul => self.power.factor(now, c.work * period),
+                _ => self.power.present(),
+            };
+            c.work *= factor;
+            c.fixed += self.power.drain(factor);
         }
         let stream = &mut self.streams[s];
         if std::mem::replace(&mut stream.after_table_load, row == CostRow::TableLoad) {
             c.fixed += self.config.cost.after_table_load_cycles;
         }
         // the array waits for weights that are not there yet
-        let from = if row == CostRow::Matmul { now.max(stream.weights_ready) } else { now };
+        let cells = p.work.cost.cells;
+        let from = match row {
+            CostRow::Matmul => now.max(stream.array.weights_ready(cells)),
+            _ => now,
+        };
         let busy_until = from + c.work * period;
-        self.ports.occupy(s, &p.work, busy_until);
+        self.ports.occupy(s, &p.work, busy_until, &self.config);
         let latency = self.config.engine(engine).read_latency_cycles * period;
         let forward = self.config.engine(engine).forward_cycles * period;
         let stream = &mut self.streams[s];
         let reads_done = (busy_until + latency).max(stream.last_reads);
         // results appear in program order
         let end = (busy_until + c.fixed * period).max(stream.last_end).max(reads_done);
-        if row == CostRow::LoadWeights {
-            // one set of weights waits while the array works with another
-            stream.load_free_at = busy_until + c.gap * period;
-            // what a load costs beside its work is hidden behind a running matmul
-            let idle = u64::from(stream.free_at <= now);
-            let cost = &self.config.cost;
-            stream.matmul_from = now + idle * cost.weights_start_cycles * period;
-            stream.weights_ready = busy_until + idle * cost.weights_ready_cycles * period;
-        } else {
-            stream.load_free_at = stream.load_free_at.max(now);
-            stream.free_at = busy_until + c.gap * period;
+        let (span, gap, rates) = ((now, busy_until), c.gap * period, &self.config.cost);
+        match (engine, row) {
+            (Engine::Pe, CostRow::LoadWeights) => {
+                stream.array.load(cells, span, gap, period, rates)
+            }
+            (Engine::Pe, _) => stream.array.occupy(cells, span, gap, period, rates),
+            _ => stream.free_at = busy_until + gap,
         }
         stream.last_end = end;
         stream.last_reads = reads_done;

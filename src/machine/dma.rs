@@ -11,7 +11,7 @@ use super::address::DeviceMap;
 use super::config::{DmaConfig, MachineConfig, Numerics};
 use super::time::Timebase;
 use crate::engine::cost::{CostQuery, CostRow, Operands};
-use crate::engine::{Outcome, Transfer, Work};
+use crate::engine::{Outcome, Pace, Transfer, Work};
 use crate::error::{Error, ErrorClass, Result};
 use crate::memory::{Access, AccessKind, ByteSet, Geometry, Region, Space};
 use crate::numeric;
@@ -262,11 +262,15 @@ pub fn block_transfers(block: &DmaBlock, config: &MachineConfig) -> Result<Vec<T
 /// The transfer from `src` to `dst` whose effect is `run`.
 pub fn transfer(src: &Side, dst: &Side, run: Work) -> Transfer {
     let bytes = src.points() * src.element;
+    let hbm = || [src, dst].into_iter().filter(|s| s.space == Space::Hbm);
     Transfer {
         bytes,
         partitions: src.partitions().max(dst.partitions()),
         load: src.space == Space::Hbm,
         descriptors: src.runs().max(dst.runs()),
+        hbm_bytes: hbm().map(|s| s.points() * s.element).sum(),
+        hbm_rows: hbm().map(|s| s.runs() - 1).max().unwrap_or(0),
+        pace: Pace::Copy,
         work: run,
     }
 }
@@ -448,10 +452,17 @@ impl DmaEngines {
     /// What `transfer` asks of the engines; it does not depend on the time.
     pub fn demand(&self, transfer: &Transfer, config: &DmaConfig, time: &Timebase) -> Demand {
         let share = u64::from(self.share(transfer.partitions, config));
-        let rate = if transfer.load { config.load_bytes_per_us } else { config.store_bytes_per_us };
-        let piece = time.transfer(transfer.bytes.div_ceil(share), rate)
-            + time.from_ps(config.descriptor_ps * transfer.descriptors.div_ceil(share));
-        let hbm = time.transfer(transfer.bytes, config.hbm_bytes_per_us);
+        let rate = config.rate(transfer.load, transfer.pace);
+        let descriptors = transfer.descriptors.div_ceil(share);
+        let rows = transfer.hbm_rows.div_ceil(share);
+        let mut piece = time.transfer(transfer.bytes.div_ceil(share), rate);
+        // the rate of transposes holds with all their descriptors
+        if transfer.pace != Pace::Transpose {
+            let extra = config.descriptor_ps * descriptors + config.hbm_row_ps * rows;
+            piece = (piece + time.from_ps(extra))
+                .max(time.from_ps(config.descriptor_min_ps * descriptors));
+        }
+        let hbm = time.transfer(transfer.hbm_bytes, config.hbm_bytes_per_us);
         Demand { share, piece, hbm }
     }
 
@@ -474,7 +485,10 @@ impl DmaEngines {
             first = first.min(start);
             last = last.max(start + piece);
         }
-        self.hbm_free_at = self.hbm_free_at.max(first) + hbm;
-        (first, last.max(self.hbm_free_at).max(first + 1))
+        if hbm > 0 {
+            self.hbm_free_at = self.hbm_free_at.max(first) + hbm;
+            last = last.max(self.hbm_free_at);
+        }
+        (first, last.max(first + 1))
     }
 }

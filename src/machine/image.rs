@@ -131,6 +131,7 @@ impl Image {
                 };
                 let word = decode(
                     inst,
+                    (&stream.words, pc),
                     stream.engine,
                     program,
                     &mut payloads,
@@ -197,7 +198,7 @@ fn needs_data(inst: &Inst, engine: Engine) -> bool {
 }
 
 /// Opcodes whose words a loaded library may define: extended instructions and custom operations.
-const LIBRARY_OPCODES: [u8; 3] = [0xF0, CUSTOM_OP_HEADER, CUSTOM_OP_PAYLOAD];
+pub(super) const LIBRARY_OPCODES: [u8; 3] = [0xF0, CUSTOM_OP_HEADER, CUSTOM_OP_PAYLOAD];
 
 /// Words remembered as legal; programs repeat themselves, but not for ever.
 const REMEMBERED: usize = 1 << 16;
@@ -241,6 +242,7 @@ impl Payloads {
 
 fn decode(
     inst: Inst,
+    (words, pc): (&[[u8; INST_BYTES]], usize),
     engine: Engine,
     program: &Program,
     payloads: &mut Payloads,
@@ -254,7 +256,7 @@ fn decode(
         Err(e) if strict => return Err(e),
         Err(e) => return refuse(e),
     };
-    let lowered = match lower::lower(program, &inst.bytes)? {
+    let lowered = match lower::lower(program, words, pc)? {
         Lowered::Word => None,
         Lowered::Nothing => Some(Kind::Label),
         Lowered::DmaTrigger { queue, block } => Some(Kind::Trigger(queue, block)),
@@ -263,7 +265,8 @@ fn decode(
         Lowered::Replace(bytes) => {
             let format =
                 StreamFormat { generation: program.generation, wide_events: program.v1_events8 };
-            return decode(format.word(bytes), engine, program, payloads, shared);
+            let alone = (&[bytes][..], 0);
+            return decode(format.word(bytes), alone, engine, program, payloads, shared);
         }
     };
     if let Some(kind) = lowered {
@@ -298,8 +301,10 @@ fn decode(
     } else {
         match engine::lookup(inst.generation, def.byte, def.name).map(|op| op.status) {
             Some(Status::Done(prepare)) => Kind::Data(prepare),
-            Some(Status::MissingSpecification(fact, page)) => Kind::Refuse(Arc::new(
-                Error::missing_spec(format!("{} {:#04x}: {fact}", def.name, def.byte), page),
+            Some(other) => Kind::Refuse(Arc::new(
+                other
+                    .refusal(def.name, def.byte)
+                    .unwrap_or_else(|| Error::internal("an opcode that executes has no refusal")),
             )),
             None => Kind::Refuse(Arc::new(Error::unimplemented(format!(
                 "{} {:#04x} is not implemented yet",

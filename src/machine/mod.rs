@@ -6,6 +6,7 @@
 
 pub mod address;
 pub mod agenda;
+pub mod array;
 pub mod checkpoint;
 mod compact;
 pub mod config;
@@ -41,7 +42,6 @@ pub mod time;
 mod updates;
 
 pub use config::MachineConfig;
-pub use control::missing as control_status;
 pub use options::{Finished, Options, Perturb, Point, Races};
 pub use outcome::{RunResult, run, run_planned};
 pub use run::Machine;

@@ -1,13 +1,19 @@
-//! Memory ports that two engines share: the later one waits until the earlier one's work is over.
+//! Memory ports that two engines share: the later one waits until the earlier one's work is over,
+//! and then goes first.
 //!
 //! v2: DVE and POOL exclude each other on SBUF, DVE and ACT on PSUM. v3 lifts both; DVE and ACT
-//! then collide only in one PSUM bank. (vendor docs: trainium_inferentia2_arch, trainium2_arch)
+//! then collide only in one PSUM bank, and DVE's performance modes take a bus that it shares with
+//! POOL. (vendor docs: trainium_inferentia2_arch, trainium2_arch)
 
-use super::config::{MachineConfig, PsumSharing};
+use super::config::{MachineConfig, PsumSharing, SbufSharing};
 use super::run::ENGINE_STREAMS;
 use crate::engine::Work;
 use crate::isa::Engine;
 use crate::memory::Space;
+
+const DVE: usize = Engine::Dve.index();
+const ACT: usize = Engine::Act.index();
+const POOL: usize = Engine::Pool.index();
 
 /// Banks told apart; higher ones share the last bit.
 const BANKS: u64 = 64;
@@ -20,32 +26,42 @@ struct Use {
     banks: u64,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+enum Port {
+    Sbuf,
+    Psum,
+}
+
 /// The shared ports.
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
 pub struct Ports {
-    sbuf_exclusive: bool,
+    sbuf: SbufSharing,
     psum: PsumSharing,
     bank_bytes: u64,
     uses: [Use; ENGINE_STREAMS],
+    /// What an engine waits for, with its banks.
+    wants: [Option<(Port, u64)>; ENGINE_STREAMS],
 }
 
 impl Ports {
     /// All free.
     pub fn new(config: &MachineConfig) -> Self {
         Ports {
-            sbuf_exclusive: config.ports.dve_pool_sbuf_exclusive,
+            sbuf: config.ports.dve_pool_sbuf,
             psum: config.ports.dve_act_psum,
             bank_bytes: u64::from(config.geometry.psum_bank),
             uses: Default::default(),
+            wants: Default::default(),
         }
     }
 
     fn idle(&self) -> bool {
-        !self.sbuf_exclusive && self.psum == PsumSharing::Free
+        self.sbuf == SbufSharing::Free && self.psum == PsumSharing::Free
     }
 
-    /// Whether `work` uses SBUF, and the PSUM banks that it uses.
-    pub fn needs(&self, work: &Work) -> (bool, u64) {
+    /// Whether `work` of engine stream `s` uses SBUF in a way that can collide, and the PSUM banks
+    /// that it uses.
+    pub fn needs(&self, s: usize, work: &Work, config: &MachineConfig) -> (bool, u64) {
         let (mut sbuf, mut banks) = (false, 0u64);
         for access in &work.accesses {
             match access.region.space {
@@ -63,48 +79,68 @@ impl Ports {
                 Space::Hbm => {}
             }
         }
+        if sbuf && self.sbuf == SbufSharing::Fast && s == DVE {
+            let query = &work.cost;
+            sbuf = config.cost.row(query.row).takes_bus(&query.operands, query.elements);
+        }
         (sbuf, banks)
     }
 
     /// When the ports that `work` of engine stream `s` needs become free, if that is after `now`.
-    pub fn free_at(&self, s: usize, work: &Work, now: u64) -> Option<u64> {
-        if self.idle() {
+    pub fn free_at(
+        &mut self,
+        s: usize,
+        work: &Work,
+        now: u64,
+        config: &MachineConfig,
+    ) -> Option<u64> {
+        if self.idle() || !matches!(s, DVE | ACT | POOL) {
             return None;
         }
-        self.free_for(s, self.needs(work), now)
+        self.free_for(s, self.needs(s, work, config), now)
     }
 
     /// As [`Ports::free_at`], for needs worked out before.
-    pub fn free_for(&self, s: usize, needs: (bool, u64), now: u64) -> Option<u64> {
-        const DVE: usize = Engine::Dve.index();
-        const ACT: usize = Engine::Act.index();
-        const POOL: usize = Engine::Pool.index();
+    pub fn free_for(&mut self, s: usize, needs: (bool, u64), now: u64) -> Option<u64> {
         if self.idle() || !matches!(s, DVE | ACT | POOL) {
             return None;
         }
         let (sbuf, banks) = needs;
-        let mut free = 0;
-        if self.sbuf_exclusive && sbuf && s != ACT {
-            free = self.uses[if s == DVE { POOL } else { DVE }].sbuf;
+        let collides = |theirs: u64| match self.psum {
+            PsumSharing::Free => false,
+            PsumSharing::Bank => theirs & banks != 0,
+            PsumSharing::Exclusive => theirs != 0 && banks != 0,
+        };
+        let mut shares = [None; 2];
+        if self.sbuf != SbufSharing::Free && sbuf && s != ACT {
+            let other = if s == DVE { POOL } else { DVE };
+            shares[0] = Some((Port::Sbuf, other, self.uses[other].sbuf));
         }
         if banks != 0 && s != POOL {
-            let other = &self.uses[if s == DVE { ACT } else { DVE }];
-            let collides = match self.psum {
-                PsumSharing::Free => false,
-                PsumSharing::Bank => other.banks & banks != 0,
-                PsumSharing::Exclusive => true,
-            };
-            if collides {
-                free = free.max(other.psum);
-            }
+            let other = if s == DVE { ACT } else { DVE };
+            let theirs = &self.uses[other];
+            shares[1] =
+                Some((Port::Psum, other, if collides(theirs.banks) { theirs.psum } else { 0 }));
         }
-        (free > now).then_some(free)
+        let shares = shares.into_iter().flatten();
+        let last = shares.clone().max_by_key(|share| share.2).filter(|share| share.2 > now);
+        // who waited for the port goes first; its start is on the agenda within a cycle
+        let yields = shares.clone().any(|(port, other, _)| match self.wants[other] {
+            Some((Port::Sbuf, _)) => port == Port::Sbuf,
+            Some((Port::Psum, theirs)) => port == Port::Psum && collides(theirs),
+            None => false,
+        });
+        self.wants[s] = last.map(|share| (share.0, banks));
+        match last {
+            Some(share) => Some(share.2),
+            None => yields.then_some(now + 1),
+        }
     }
 
     /// `work` of engine stream `s` occupies its ports until `until`.
-    pub fn occupy(&mut self, s: usize, work: &Work, until: u64) {
-        if !self.idle() {
-            self.hold(s, self.needs(work), until);
+    pub fn occupy(&mut self, s: usize, work: &Work, until: u64, config: &MachineConfig) {
+        if !self.idle() && matches!(s, DVE | ACT | POOL) {
+            self.hold(s, self.needs(s, work, config), until);
         }
     }
 

@@ -15,6 +15,7 @@ pub struct PowerLimit {
     enabled: bool,
     window: u64,
     slow_factor: u64,
+    array_cycles: u64,
     limited: bool,
     /// Work since the limit began.
     worked: u64,
@@ -29,10 +30,22 @@ impl PowerLimit {
             enabled: config.limit_pe && config.window_ps > 0,
             window: time.from_ps(config.window_ps).max(1),
             slow_factor: config.slow_factor.max(1),
+            array_cycles: config.array_cycles,
             limited: true,
             worked: 0,
             recent: VecDeque::new(),
         }
+    }
+
+    /// Factor of the work of an instruction of the array that starts now and does no
+    /// multiplication: what the last matmul left.
+    pub fn present(&self) -> u64 {
+        if self.enabled && self.limited { self.slow_factor } else { 1 }
+    }
+
+    /// Cycles by which the results come later at `factor`: the way through the array is stretched.
+    pub fn drain(&self, factor: u64) -> u64 {
+        self.array_cycles * (factor - 1)
     }
 
     /// A matmul of `work` ticks at the full rate starts at `now`: factor of its work.
@@ -78,8 +91,11 @@ mod tests {
             slow += u64::from(factor > 1);
             now += step * factor;
         }
+        assert_eq!(limit.drain(limit.present()), 0);
         assert_eq!(slow, 5, "five matmuls at half rate are a window");
         now += 2 * limit.window;
         assert_eq!(limit.factor(now, step), config.power.slow_factor);
+        assert_eq!(limit.present(), config.power.slow_factor);
+        assert_eq!(limit.drain(2), config.power.array_cycles);
     }
 }

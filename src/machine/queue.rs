@@ -251,7 +251,9 @@ impl Machine {
                 .collect(),
         };
         let extra = self.perturbation(stream, index, Point::Completion);
-        let visible = self.now + self.time.from_ps(self.config.dma.completion_ps).max(1) + extra;
+        let by_instruction = matches!(done.job, Job::Request(_));
+        let completion = self.config.dma.completion(by_instruction);
+        let visible = self.now + self.time.from_ps(completion).max(1) + extra;
         let pc = match done.job {
             Job::Block(b) => b as u32,
             Job::Request(_) => done.pc,

@@ -12,7 +12,7 @@ use crate::check::Clock;
 use crate::check::guarantee::Behind;
 use crate::check::log::{Acquire, Change, Log, Rung, Started};
 use crate::engine::cost::{CostQuery, CostRow, Operands};
-use crate::engine::{DmaRequest, ShapeRegister, Transfer, Work};
+use crate::engine::{DmaRequest, Pace, ShapeRegister, Transfer, Work};
 use crate::error::{Error, Result};
 use crate::memory::Access;
 use crate::sync::SyncId;
@@ -69,9 +69,7 @@ pub(super) struct SavedStream {
     /// End, forwarding time, footprint.
     pub in_flight: Vec<(u64, u64, u32)>,
     pub free_at: u64,
-    pub load_free_at: u64,
-    pub matmul_from: u64,
-    pub weights_ready: u64,
+    pub array: super::array::PeArray,
     pub after_table_load: bool,
     pub last_end: u64,
     pub last_reads: u64,
@@ -110,8 +108,8 @@ pub(super) struct SavedRung {
     pub place: u32,
     pub delay: u64,
     pub block: Option<usize>,
-    /// Footprint, bytes, partitions, whether it loads, descriptors.
-    pub transfers: Vec<(Footprint, u64, u32, bool, u64)>,
+    /// Footprint, bytes, partitions, whether it loads, descriptors; bytes and rows of HBM, pace.
+    pub transfers: Vec<(Footprint, (u64, u32, bool, u64), (u64, u64, Pace))>,
     pub semaphores: Vec<(u16, u32)>,
 }
 
@@ -189,9 +187,7 @@ pub(super) fn save_stream(s: &Stream, footprints: &mut Footprints) -> SavedStrea
         executed: s.executed,
         works: s.works,
         free_at: s.free_at,
-        load_free_at: s.load_free_at,
-        matmul_from: s.matmul_from,
-        weights_ready: s.weights_ready,
+        array: s.array,
         after_table_load: s.after_table_load,
         last_end: s.last_end,
         last_reads: s.last_reads,
@@ -259,10 +255,10 @@ fn save_rung(rung: &Rung) -> SavedRung {
         Job::Block(b) => saved.block = Some(*b),
         Job::Request(request) => {
             saved.semaphores = request.semaphores.to_vec();
-            let kept = request
-                .transfers
-                .iter()
-                .map(|t| (Footprint::of(&t.work), t.bytes, t.partitions, t.load, t.descriptors));
+            let kept = request.transfers.iter().map(|t| {
+                let hbm = (t.hbm_bytes, t.hbm_rows, t.pace);
+                (Footprint::of(&t.work), (t.bytes, t.partitions, t.load, t.descriptors), hbm)
+            });
             saved.transfers = kept.collect();
         }
     }
@@ -275,12 +271,15 @@ fn load_rung(saved: SavedRung, blocks: usize) -> Result<Rung> {
         Some(_) => return Err(super::snapshot::corrupt("a block that does not exist")),
         None => {
             let transfers = saved.transfers.into_iter().map(
-                |(footprint, bytes, partitions, load, descriptors)| Transfer {
+                |(footprint, (bytes, partitions, load, descriptors), hbm)| Transfer {
                     work: Work::clone(&restored(footprint)),
                     bytes,
                     partitions,
                     load,
                     descriptors,
+                    hbm_bytes: hbm.0,
+                    hbm_rows: hbm.1,
+                    pace: hbm.2,
                 },
             );
             Job::Request(Arc::new(DmaRequest {

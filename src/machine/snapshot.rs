@@ -392,9 +392,7 @@ impl Machine {
         stream.executed = saved.executed;
         stream.works = saved.works;
         stream.free_at = saved.free_at;
-        stream.load_free_at = saved.load_free_at;
-        stream.matmul_from = saved.matmul_from;
-        stream.weights_ready = saved.weights_ready;
+        stream.array = saved.array;
         stream.after_table_load = saved.after_table_load;
         stream.last_end = saved.last_end;
         stream.last_reads = saved.last_reads;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::array::PeArray;
 use super::fault::PcBounds;
 use crate::check::Clock;
-use crate::engine::cost::CostRow;
+use crate::engine::cost::{CostQuery, CostRow};
 use crate::engine::{ShapeRegister, Work};
 use crate::isa::Engine;
 use crate::sync::SyncId;
@@ -128,12 +129,8 @@ pub struct Stream {
     pub in_flight: SmallVec<[InFlight; 8]>,
     /// Earliest start of the next work.
     pub free_at: u64,
-    /// Earliest start of the next weight load (PE): it runs beside the matmul before it.
-    pub load_free_at: u64,
-    /// Earliest start of a matmul after the last weight load (PE).
-    pub matmul_from: u64,
-    /// When the weights loaded last can be used (PE).
-    pub weights_ready: u64,
+    /// The array (PE).
+    pub array: PeArray,
     /// Whether the last work was a table load (ACT).
     pub after_table_load: bool,
     /// When the last started work is complete.
@@ -167,9 +164,7 @@ impl Stream {
             pending: VecDeque::new(),
             in_flight: SmallVec::new(),
             free_at: 0,
-            load_free_at: 0,
-            matmul_from: 0,
-            weights_ready: 0,
+            array: PeArray::default(),
             after_table_load: false,
             last_end: 0,
             last_reads: 0,
@@ -179,13 +174,15 @@ impl Stream {
         }
     }
 
-    /// Earliest tick at which the data path can start a work of cost row `row`.
-    pub fn path_free(&self, row: CostRow) -> u64 {
-        match row {
-            CostRow::LoadWeights => self.load_free_at,
-            CostRow::Matmul => self.free_at.max(self.matmul_from),
+    /// Earliest tick at which the data path can start a work of cost `query`: works start in order.
+    pub fn path_free(&self, query: &CostQuery) -> u64 {
+        let free = match query.row {
+            CostRow::LoadWeights => self.array.load_free(),
+            CostRow::Matmul => self.array.matmul_free(query.cells),
+            _ if self.engine == Engine::Pe => self.array.all_free(),
             _ => self.free_at,
-        }
+        };
+        free.max(self.pending.back().map_or(0, |p| p.start))
     }
 
     /// Earliest tick at or after `from` at which a work with `accesses` may start beside those in

@@ -39,11 +39,14 @@ pub fn layout(program: &Program) -> Layout {
     }
 }
 
-/// Lowers one word.
+/// Lowers word `pc` of `words`; a word that extends the one before it goes with that one.
 ///
 /// # Errors
 /// A trigger of an unknown queue or block, a host-only word without a lowering.
-pub fn lower(program: &Program, word: &[u8; 64]) -> Result<Lowered> {
+pub fn lower(program: &Program, words: &[[u8; 64]], pc: usize) -> Result<Lowered> {
+    let Some(word) = words.get(pc) else {
+        return Err(Error::internal(format!("word {pc} of a stream of {}", words.len())));
+    };
     // The pseudo band (wiki: neff/seq-microcode 1.4).
     if word[0] >> 5 != 0b110 {
         return Ok(Lowered::Word);
@@ -78,6 +81,18 @@ pub fn lower(program: &Program, word: &[u8; 64]) -> Result<Lowered> {
             word[0] = op::EMBEDDING_UPDATE;
             Ok(Lowered::Replace(word))
         }
+        op::PSEUDO_DMA_DIRECT2D if program.generation != Generation::V1 => {
+            descriptors(word, words.get(pc + 1))
+        }
+        op::PSEUDO_EXTENSION
+            if program.generation != Generation::V1
+                && pc.checked_sub(1).and_then(|p| words.get(p)).is_some_and(extends) =>
+        {
+            // its own bytes are no events
+            let mut label = [0; 64];
+            label[0] = op::PSEUDO_BRANCH_LABEL;
+            Ok(Lowered::Replace(label))
+        }
         byte => {
             let name = opcode(program.generation, byte)?.name;
             let (fact, page) = missing(program.generation, byte);
@@ -105,9 +120,10 @@ pub fn missing(generation: Generation, byte: u8) -> (&'static str, &'static str)
             "the order of drains, barriers and register branches around a call",
             "neuronx-runtime isa/instruction-record 2",
         ),
-        op::PSEUDO_DMA_DIRECT2D => {
-            ("the operands at bytes 12 to 14 and from byte 16 on", "dma/dge-microop-encoding")
-        }
+        op::PSEUDO_DMA_DIRECT2D => (
+            "the bytes that the runtime writes into the transposing device words",
+            "collectives/ops/rdma-dma-pseudo-ops 11",
+        ),
         op::PSEUDO_SYNC_BARRIER => (
             "which events the barrier takes, and what keeps a fast engine from setting one twice",
             "collectives/ops/sync-barrier 6",
@@ -132,6 +148,68 @@ pub fn missing(generation: Generation, byte: u8) -> (&'static str, &'static str)
         }
         _ => ("the layout of its operands", RUNTIME),
     }
+}
+
+/// Whether a PSEUDO_EXTENSION behind `word` belongs to it.
+fn extends(word: &[u8; 64]) -> bool {
+    word[0] == op::PSEUDO_DMA_DIRECT2D && word[15] == e::dge_opcode::DMA_INDIRECT1D
+}
+
+/// PSEUDO_DMA_DIRECT2D: the device word that its `dge_op` names. The direct copy has the bytes of
+/// the pseudo word; the indirect one takes its indices from the extension word that follows.
+/// (wiki: collectives/ops/rdma-dma-pseudo-ops 5)
+fn descriptors(word: &[u8; 64], next: Option<&[u8; 64]>) -> Result<Lowered> {
+    const PAGE: &str = "collectives/ops/rdma-dma-pseudo-ops 5";
+    let lacking = |fact: &str| {
+        Err(Error::missing_spec(format!("PSEUDO_DMA_DIRECT2D 0xd4: {fact}"), PAGE)
+            .help("write the device instructions that the runtime would put in its place"))
+    };
+    // an address that names a variable has bit 4 of its last byte set
+    if word[23] & 0x10 != 0 || word[47] & 0x10 != 0 {
+        return lacking("how an address word packs a variable's number and the offset in it");
+    }
+    let mut device = *word;
+    match word[15] {
+        e::dge_opcode::DMA_DIRECT2D => {
+            device[0] = op::DMAMEMCPY;
+            device[15] = e::dge_compute_op::NONE;
+        }
+        e::dge_opcode::DMA_INDIRECT1D => {
+            let Some(ext) = next.filter(|w| w[0] == op::PSEUDO_EXTENSION) else {
+                return Err(Error::illegal(
+                    "pseudo_extension",
+                    "an indirect PSEUDO_DMA_DIRECT2D is followed by a PSEUDO_EXTENSION",
+                ));
+            };
+            // sizes of the two sides in bytes, low and high halves
+            if ext[12..20].iter().chain(&ext[56..64]).any(|b| *b != 0) {
+                return lacking("the bound checks that the runtime inserts for sizes in bytes");
+            }
+            device[0] = op::DMA_INDIRECT;
+            device[12..64].fill(0);
+            let mut put = |to: usize, from: &[u8]| {
+                device[to..to + from.len()].copy_from_slice(from);
+            };
+            put(12, &word[13..15]); // semaphore and increment
+            put(14, &[ext[2], ext[1]]); // channels of the indices, flags
+            put(16, &word[16..28]); // source: address and step
+            put(28, &word[32..34]); // count
+            put(30, &word[36..38]); // element size
+            put(32, &word[40..52]); // destination
+            put(44, &word[56..58]);
+            put(46, &word[60..62]);
+            put(48, &ext[4..12]); // addresses of the indices
+            put(56, &word[62..64]); // types
+            put(58, &word[38..40]); // bound registers
+            put(60, &[ext[3], word[12]]); // operation, priority
+        }
+        _ => {
+            let (fact, page) = missing(Generation::V3, op::PSEUDO_DMA_DIRECT2D);
+            return Err(Error::missing_spec(format!("PSEUDO_DMA_DIRECT2D 0xd4: {fact}"), page)
+                .help("write the device instructions that the runtime would put in its place"));
+        }
+    }
+    Ok(Lowered::Replace(device))
 }
 
 /// A NOP with the events of `word`.

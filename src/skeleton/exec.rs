@@ -12,6 +12,7 @@ use crate::engine::cost::CostRow;
 use crate::explore::Schedule;
 use crate::isa::Engine;
 use crate::machine::Point;
+use crate::machine::array::PeArray;
 use crate::machine::dma::DmaEngines;
 use crate::machine::ports::Ports;
 use crate::machine::power::PowerLimit;
@@ -90,9 +91,7 @@ struct Stream {
     pending: VecDeque<(u32, u64)>,
     unknown: u32,
     free_at: u64,
-    load_free_at: u64,
-    matmul_from: u64,
-    weights_ready: u64,
+    array: PeArray,
     after_table_load: bool,
     last_end: u64,
     last_reads: u64,
@@ -151,7 +150,8 @@ pub struct Executor<'a> {
     // constants
     visible: u64,
     wake: u64,
-    completion: u64,
+    /// By ring, by instruction.
+    completion: [u64; 2],
     issue_cycles: u64,
     modulus: u64,
     is_event: Vec<bool>,
@@ -172,9 +172,7 @@ impl<'a> Executor<'a> {
                 pending: VecDeque::new(),
                 unknown: 0,
                 free_at: 0,
-                load_free_at: 0,
-                matmul_from: 0,
-                weights_ready: 0,
+                array: PeArray::default(),
                 after_table_load: false,
                 last_end: 0,
                 last_reads: 0,
@@ -206,7 +204,7 @@ impl<'a> Executor<'a> {
             wrapped: None,
             visible: time.from_ps(config.sync.update_visible_ps).max(1),
             wake: time.from_ps(config.sync.wake_ps),
-            completion: time.from_ps(config.dma.completion_ps).max(1),
+            completion: [false, true].map(|i| time.from_ps(config.dma.completion(i)).max(1)),
             issue_cycles: config.sequencer.issue_cycles.max(1),
             modulus: u64::from(sk.semaphore_max) + 1,
             is_event: sk.ids.iter().map(|id| matches!(id, SyncId::Event(_))).collect(),
@@ -223,8 +221,8 @@ impl<'a> Executor<'a> {
             stream.blocked = Blocked::No;
             stream.pending.clear();
             stream.unknown = 0;
-            (stream.free_at, stream.load_free_at, stream.matmul_from) = (0, 0, 0);
-            (stream.weights_ready, stream.last_end, stream.last_reads) = (0, 0, 0);
+            stream.array = PeArray::default();
+            (stream.free_at, stream.last_end, stream.last_reads) = (0, 0, 0);
             stream.after_table_load = false;
         }
         for queue in &mut self.queues {
@@ -515,10 +513,12 @@ impl<'a> Executor<'a> {
         let work = &sk.works[w as usize];
         let stream = &mut self.streams[s];
         let path = match work.row {
-            CostRow::LoadWeights => stream.load_free_at,
-            CostRow::Matmul => stream.free_at.max(stream.matmul_from),
+            CostRow::LoadWeights => stream.array.load_free(),
+            CostRow::Matmul => stream.array.matmul_free(work.cells),
+            _ if s == Engine::Pe as usize => stream.array.all_free(),
             _ => stream.free_at,
         };
+        let path = path.max(stream.pending.back().map_or(0, |p| p.1));
         let mut start = path.max(now + extra);
         for &old in part(&sk.links, &work.reads_of) {
             let t = self.times[old as usize];
@@ -556,27 +556,36 @@ impl<'a> Executor<'a> {
         self.begin(w);
         let mut busy = work.busy;
         let mut fixed = work.fixed;
-        if work.row == CostRow::Matmul {
-            busy *= self.power.factor(now, busy);
+        if matches!(work.row, CostRow::Matmul | CostRow::LoadWeights) {
+            let factor = match work.row {
+                CostRow::Matmul => self.power.factor(now, busy),
+                _ => self.power.present(),
+            };
+            busy *= factor;
+            fixed += self.power.drain(factor) * self.streams[s].period;
         }
         let stream = &mut self.streams[s];
         stream.unknown -= u32::from(work.blocks);
         if std::mem::replace(&mut stream.after_table_load, work.row == CostRow::TableLoad) {
             fixed += sk.config.cost.after_table_load_cycles * stream.period;
         }
-        let from = if work.row == CostRow::Matmul { now.max(stream.weights_ready) } else { now };
+        let from = match work.row {
+            CostRow::Matmul => now.max(stream.array.weights_ready(work.cells)),
+            _ => now,
+        };
         let busy_until = from + busy;
         self.ports.hold(s, work.ports, busy_until);
         let reads = (busy_until + stream.latency).max(stream.last_reads);
         let end = (busy_until + fixed).max(stream.last_end).max(reads);
-        if work.row == CostRow::LoadWeights {
-            stream.load_free_at = busy_until + work.gap;
-            let idle = u64::from(stream.free_at <= now);
-            let cost = &sk.config.cost;
-            stream.matmul_from = now + idle * cost.weights_start_cycles * stream.period;
-            stream.weights_ready = busy_until + idle * cost.weights_ready_cycles * stream.period;
+        let (cells, span, rates) = (work.cells, (now, busy_until), &sk.config.cost);
+        if s == Engine::Pe as usize {
+            match work.row {
+                CostRow::LoadWeights => {
+                    stream.array.load(cells, span, work.gap, stream.period, rates);
+                }
+                _ => stream.array.occupy(cells, span, work.gap, stream.period, rates),
+            }
         } else {
-            stream.load_free_at = stream.load_free_at.max(now);
             stream.free_at = busy_until + work.gap;
         }
         stream.last_end = end;
@@ -671,7 +680,8 @@ impl<'a> Executor<'a> {
         let Some(done) = self.queues[q].jobs.pop_front() else { return };
         let index = self.queues[q].started.saturating_sub(1);
         let extra = delays.delay(stream, index, Point::Completion, self.now);
-        let visible = self.now + self.completion + extra;
+        let by_instruction = sk.jobs[done as usize].by_instruction;
+        let visible = self.now + self.completion[usize::from(by_instruction)] + extra;
         for u in sk.jobs[done as usize].updates.clone() {
             self.post(visible, 2, u);
         }

@@ -209,6 +209,8 @@ pub struct SkeletonWork {
     pub fixed: u64,
     /// Cost row, which decides about the weights of PE and the tables of ACT.
     pub row: CostRow,
+    /// Cells of the PE array.
+    pub cells: u16,
     /// Ports it needs.
     pub ports: (bool, u64),
     /// Whether the sequencer waits until it started before it issues the next.

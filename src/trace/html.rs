@@ -23,17 +23,6 @@ const ROWS: usize = 1 << 16;
 /// In the viewer's columns: nobody, nothing.
 const NONE: u16 = u16::MAX;
 
-/// Stall causes in the order of their numbers in the file.
-const CAUSES: [StallCause; 7] = [
-    StallCause::Semaphore,
-    StallCause::Event,
-    StallCause::Dependency,
-    StallCause::Queue,
-    StallCause::Drain,
-    StallCause::Port,
-    StallCause::Control,
-];
-
 /// One block: columns of bytes, filled together.
 struct Block {
     kind: char,
@@ -178,7 +167,7 @@ impl HtmlTrace {
     fn instruction(&mut self, i: &InstRecord) {
         self.named.insert((i.stream, i.pc));
         let by = i.waited.and_then(|(_, by)| by);
-        let stall = i.stall.and_then(|c| CAUSES.iter().position(|x| *x == c));
+        let stall = i.stall.and_then(|c| StallCause::ALL.iter().position(|x| *x == c));
         self.slices.row(&[
             f64_of(i.start),
             u32_of(i.busy_until.saturating_sub(i.start)),
@@ -264,7 +253,7 @@ impl Recorder for HtmlTrace {
         let stalls = &mut self.stalls;
         self.attribution.add(record, |s, span| {
             if let Some(cause) = span.cause {
-                let cause = CAUSES.iter().position(|x| *x == cause).unwrap_or(0);
+                let cause = StallCause::ALL.iter().position(|x| *x == cause).unwrap_or(0);
                 stalls.row(&[
                     f64_of(span.from),
                     u32_of(span.to - span.from),
@@ -339,7 +328,7 @@ impl Exporter for HtmlTrace {
             "header": self.context.header,
             "facts": self.context.facts,
             "engines": self.context.engines(),
-            "causes": CAUSES.map(cause_name),
+            "causes": StallCause::ALL.map(cause_name),
             "names": names,
             "notes": self.notes,
             "end": ending.end,

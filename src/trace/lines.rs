@@ -105,12 +105,7 @@ impl LinesTrace {
 
 impl Recorder for LinesTrace {
     fn record(&mut self, record: &Record) {
-        let at = match record {
-            Record::Inst(i) => Some((i.stream, i.pc)),
-            Record::Transfer(t) => Some((t.stream, t.block)),
-            _ => None,
-        };
-        if let Some((stream, pc)) = at
+        if let Some((stream, pc)) = record.word()
             && self.named.insert((stream, pc))
         {
             let line = Line::name(&self.context, stream, pc);

@@ -40,6 +40,19 @@ pub enum StallCause {
     Control,
 }
 
+impl StallCause {
+    /// All, in the order of their numbers in files.
+    pub const ALL: [StallCause; 7] = [
+        StallCause::Semaphore,
+        StallCause::Event,
+        StallCause::Dependency,
+        StallCause::Queue,
+        StallCause::Drain,
+        StallCause::Port,
+        StallCause::Control,
+    ];
+}
+
 /// One executed instruction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct InstRecord {
@@ -221,6 +234,17 @@ pub trait Recorder: Send {
     /// Whether it wants [`Record::Usage`], which costs the machine a look at every footprint.
     fn wants_usage(&self) -> bool {
         false
+    }
+}
+
+impl Record {
+    /// Stream and word (of a queue, block) of an executed instruction or transfer.
+    pub fn word(&self) -> Option<(u16, u32)> {
+        match self {
+            Record::Inst(i) => Some((i.stream, i.pc)),
+            Record::Transfer(t) => Some((t.stream, t.block)),
+            _ => None,
+        }
     }
 }
 

@@ -24,15 +24,6 @@ const BLOCK: usize = 1 << 18;
 /// and a JSON line holds the facts of the program.
 const MOST: u64 = 1 << 30;
 
-const STALLS: [StallCause; 7] = [
-    StallCause::Semaphore,
-    StallCause::Event,
-    StallCause::Dependency,
-    StallCause::Queue,
-    StallCause::Drain,
-    StallCause::Port,
-    StallCause::Control,
-];
 const OPS: [SyncOp; 6] =
     [SyncOp::Set, SyncOp::Clear, SyncOp::Add, SyncOp::Sub, SyncOp::Write, SyncOp::Wait];
 
@@ -182,7 +173,8 @@ impl Packer {
     }
 
     fn instruction(&mut self, i: &InstRecord) {
-        let stall = i.stall.and_then(|c| STALLS.iter().position(|s| *s == c)).map_or(0, |p| p + 1);
+        let stall =
+            i.stall.and_then(|c| StallCause::ALL.iter().position(|s| *s == c)).map_or(0, |p| p + 1);
         let by = i.waited.is_some_and(|(_, by)| by.is_some());
         let sums = [0, 1].map(|w| i.by_memory.iter().map(|m: &[u64; 2]| m[w]).sum::<u64>());
         let plain = sums == i.bytes;
@@ -278,12 +270,7 @@ impl RecordingTrace {
 
 impl Recorder for RecordingTrace {
     fn record(&mut self, record: &Record) {
-        let at = match record {
-            Record::Inst(i) => Some((i.stream, i.pc)),
-            Record::Transfer(t) => Some((t.stream, t.block)),
-            _ => None,
-        };
-        if let Some((stream, pc)) = at
+        if let Some((stream, pc)) = record.word()
             && self.named.insert((stream, pc))
         {
             // a name stands in a block of its own: it may come before records that are older
@@ -541,7 +528,7 @@ impl<R: BufRead> Unpacker<R> {
         }
         let stall = match stall {
             0 => None,
-            n => Some(*STALLS.get(usize::from(n) - 1).ok_or("an unknown cause")?),
+            n => Some(*StallCause::ALL.get(usize::from(n) - 1).ok_or("an unknown cause")?),
         };
         Ok(InstRecord {
             stream,
@@ -584,7 +571,7 @@ mod tests {
             (0u16..9, any::<u32>(), any::<u64>(), any::<u8>(), any::<bool>()),
             prop::array::uniform7(any::<u64>()),
             prop::option::of((id(), prop::option::of(by()))),
-            prop::option::of(prop::sample::select(STALLS.to_vec())),
+            prop::option::of(prop::sample::select(StallCause::ALL.to_vec())),
             prop::array::uniform3(prop::array::uniform2(0u64..1 << 40)),
             prop::option::of(any::<[u64; 2]>()),
             any::<u64>(),

@@ -180,6 +180,8 @@ fn make_base(generation: Generation, byte: u8, spec: u8) -> Inst {
 pub fn home_engine(generation: Generation, byte: u8) -> Engine {
     let def = opcode(generation, byte).unwrap();
     match def.engine {
+        // the one engine that has a state from v2 on
+        _ if matches!(def.name, "RAND_GET_STATE" | "RAND_SET_STATE") => Engine::Pool,
         _ if generation == Generation::V1 => match def.engines {
             "PE" | "ALL" => Engine::Pe,
             "ACT" => Engine::Act,

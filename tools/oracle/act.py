@@ -417,6 +417,7 @@ def activate2():
 
 activate2()
 
-OUT.parent.mkdir(parents=True, exist_ok=True)
-OUT.write_text("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")
-print(len(cases), "cases", OUT.stat().st_size, "bytes")
+if __name__ == "__main__":
+    OUT.parent.mkdir(parents=True, exist_ok=True)
+    OUT.write_text("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")
+    print(len(cases), "cases", OUT.stat().st_size, "bytes")

@@ -457,7 +457,7 @@ def quantize(seed, gen, in_dtype, out, channels, words):
             v.memory.put("sbuf", g // 4 * 32 + g % 4, 2048 + w, bytes([s]))
     v.inst("QUANTIZE_MX", src=tensor(addr4(0, 0), [(1, 2 * words)], 3), num_active_channels=channels,
            in_dtype=CODE[in_dtype], out_dtype=code,
-           dst={"data": addr4(0, 1024), "scale": addr4(0, 2048), "num": words, "step": 1,
+           dst={"data": addr4(0, 1024), "scale": addr4(0, 2048), "num": width, "step": 1,
                 "scale_partition": 0})
     return v.done()
 

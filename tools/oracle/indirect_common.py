@@ -16,8 +16,11 @@ DTYPES = {
     "int8": (0x02, np.int8), "uint8": (0x03, np.uint8), "int16": (0x04, np.int16),
     "uint16": (0x05, np.uint16), "bf16": (0x06, ml_dtypes.bfloat16), "fp16": (0x07, np.float16),
     "int32": (0x08, np.int32), "uint32": (0x09, np.uint32), "fp32": (0x0A, np.float32),
+    "fp8e3": (0x0D, ml_dtypes.float8_e3m4), "fp8e4": (0x0E, ml_dtypes.float8_e4m3),
     "fp8e5": (0x0F, ml_dtypes.float8_e5m2),
 }
+# Largest finite values of the formats that saturate.
+FP8_MAX = {"fp8e3": 15.5, "fp8e4": 240.0, "fp8e5": 57344.0}
 CODE = {name: row[0] for name, row in DTYPES.items()}
 NP = {name: np.dtype(row[1]) for name, row in DTYPES.items()}
 
@@ -52,12 +55,17 @@ def widen(values, dtype):
 
 
 def narrow(values, dtype):
-    """FP32 to elements: nearest even, integers saturate and NaN becomes the least value."""
+    """FP32 to elements: nearest even; integers and FP8 saturate, infinities too. NaN becomes the
+    greatest integer, the least one if its sign is set; BF16 and FP8 drop its sign."""
     values = np.asarray(values, dtype=np.float32)
     if is_int(dtype):
         info = np.iinfo(NP[dtype])
-        wide = np.where(np.isnan(values), info.min, np.rint(values.astype(np.float64)))
+        nan = np.where(np.signbit(values), info.min, info.max)
+        wide = np.where(np.isnan(values), nan, np.rint(values.astype(np.float64)))
         return np.clip(wide, info.min, info.max).astype(NP[dtype])
+    if dtype in FP8_MAX:
+        limit = np.float32(FP8_MAX[dtype])
+        return np.where(np.isnan(values), np.float32(np.nan), np.clip(values, -limit, limit)).astype(NP[dtype])
     if dtype == "bf16":
         out = values.astype(NP[dtype])
         return np.where(np.isnan(values), np.uint16(0x7FC0), out.view(np.uint16)).view(NP[dtype])
@@ -115,6 +123,9 @@ class Vector:
 
     def __init__(self, name, generation, engine, seed):
         stride["sbuf"] = 0x100000 if generation == "v5" else SBUF_STRIDE
+        # the code for E4M3 means the form without infinities from v5 on
+        e4m3 = ml_dtypes.float8_e4m3fn if generation == "v5" else ml_dtypes.float8_e4m3
+        NP["fp8e4"], FP8_MAX["fp8e4"] = np.dtype(e4m3), 448.0 if generation == "v5" else 240.0
         self.rng = np.random.default_rng(seed)
         self.memory = Memory(self.rng)
         self.keep, self.program, self.registers = [], [], {}

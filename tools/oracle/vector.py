@@ -158,11 +158,12 @@ def tensor_tensor(rng):
     def case(op, d0, d1, do, engine="dve", gen="v3", kind="f", opcode="TENSOR_TENSOR_ARITH_OP"):
         c = Case(rng, opcode, gen, engine)
         nums = SHAPES[rng.integers(0, 3)][0]
-        a = c.tensor(d0, nums)
+        packed = opcode.endswith("BF16")  # pairs of elements next to each other
+        a = c.tensor(d0, nums, [1, nums[0], 6][:len(nums)] if packed else None)
         div = None
         if "div" in op or "mod" in op:
             div = lambda ch, n: nonzero(d1)(rng, n)
-        b = c.tensor(d1, nums, values=div)
+        b = c.tensor(d1, nums, [1, nums[0], 6][:len(nums)] if packed else None, values=div)
         d = c.tensor(do, nums, fill=False)
         c.start()
         c.inst(in0_in1_dtype=pair(d0, d1), out_dtype=code(do), op=OPS[op],

@@ -690,7 +690,7 @@ def integers(rng):
         wide("mult_int", "i32", "i32", "i32", form)
         wide("mult_uint", "u32", "u32", "u32", form)
         for op in ["asl", "lsl", "asr", "lsr"]:
-            wide(op, "i32" if op == "asr" else "u32", "u32", "u32", form, shift=True)
+            wide(op, "i32" if op == "asr" and not form else "u32", "u32", "u32", form, shift=True)
 
     # Scalars loaded ahead, one for each slice of W.
     for dual in (False, True):

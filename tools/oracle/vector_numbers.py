@@ -24,6 +24,8 @@ DTYPES = {
     "fp8e3": (0xD, ml_dtypes.float8_e3m4, 15.5),
     "fp8e4": (0xE, ml_dtypes.float8_e4m3, 240.0),
     "fp8e5": (0xF, ml_dtypes.float8_e5m2, 57344.0),
+    # what code 0xE means on v5
+    "fp8fn": (0xE, ml_dtypes.float8_e4m3fn, 448.0),
 }
 QNAN = np.uint32(0x7FC00000).view(np.float32)
 
@@ -87,6 +89,7 @@ OPS = {
     "land": 0x0D, "lor": 0x0E, "lxor": 0x0F, "lsl": 0x10, "lsr": 0x11, "eq": 0x12, "gt": 0x13,
     "ge": 0x14, "le": 0x15, "lt": 0x16, "absdiff": 0x17, "ne": 0x18, "abs": 0x19, "pow": 0x1A,
     "mod": 0x1B, "rsqrt": 0x1D, "absmax": 0x20, "absmin": 0x21, "relu": 0x22, "square": 0x23,
+    "clamp": 0x24, "crc32": 0x1C, "abs_int": 0xCE,
     "add_int": 0xC4, "mult_int": 0xC5, "sub_int": 0xC6, "div_int": 0xC7, "mod_int": 0xC8,
     "eq_int": 0xC9, "ne_int": 0xCA, "absmax_int": 0xCB, "absmin_int": 0xCC, "absdiff_int": 0xCD,
     "max_int": 0xCF, "min_int": 0xD0, "gt_int": 0xD1, "ge_int": 0xD2, "le_int": 0xD3,
@@ -133,6 +136,10 @@ def f32op(op, a, b):
         "absmin": lambda: minnum(np.abs(a), np.abs(b)),
         "relu": lambda: maxnum(a, np.float32(0)), "square": lambda: a * a,
         "rsqrt": lambda: np.float32(1.0 / np.sqrt(np.float64(a))),
+        "pow": lambda: np.float32(np.power(np.float64(a), np.float64(b))),
+        # the header's formula: the larger magnitude; a zero gives itself
+        "clamp": lambda: a if a == 0 else QNAN if np.isnan(a) or np.isnan(b) else np.copysign(
+            maxnum(np.abs(a), np.abs(b)), a),
     }[op]()
     r = np.float32(r)
     if np.isnan(r) and op not in ("bypass", "abs"):
@@ -167,7 +174,14 @@ def intop(op, a, b, d):
     base = op.removesuffix("_int").removesuffix("_uint")
     own = u if op.endswith("_uint") or (not op.endswith("_int") and d[0] == "u") else s
     a, b = own(a), own(b)
-    trunc = lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    # no trap is described: a quotient by zero is 0, unsigned all ones; a remainder is 0
+    zero = m if own is u else 0
+    trunc = lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) if b else zero
+    floored = lambda a, b: a - b * (a // b) if b else 0
+    if op == "mod":  # the remainder with the sign of the divisor
+        return s(floored(a, b)) if d[0] == "i" else u(floored(a, b))
+    if base == "mod" and b == 0:
+        return 0
     r = {
         "add": lambda: a + b, "sub": lambda: a - b, "subtract": lambda: a - b,
         "mult": lambda: a * b, "div": lambda: trunc(a, b), "mod": lambda: a - b * trunc(a, b),
@@ -175,7 +189,11 @@ def intop(op, a, b, d):
         "ge": lambda: int(a >= b), "le": lambda: int(a <= b), "lt": lambda: int(a < b),
         "max": lambda: max(a, b), "min": lambda: min(a, b),
         "absmax": lambda: max(abs(a), abs(b)), "absmin": lambda: min(abs(a), abs(b)),
-        "absdiff": lambda: abs(a - b), "bypass": lambda: a,
+        "absdiff": lambda: abs(a - b), "abs": lambda: abs(a), "bypass": lambda: a,
+        "land": lambda: int(a != 0 and b != 0), "lor": lambda: int(a != 0 or b != 0),
+        "lxor": lambda: int((a != 0) != (b != 0)), "relu": lambda: max(a, 0),
+        "square": lambda: a * a,
+        "clamp": lambda: 0 if a == 0 else max(abs(a), abs(b)) * (1 if a > 0 else -1),
     }[base]()
     return s(r) if d[0] == "i" else u(r)
 

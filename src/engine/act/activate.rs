@@ -78,9 +78,9 @@ pub(super) fn activate(env: &Env<'_>) -> Result<Prepared> {
     let inst = env.inst;
     let channels = inst.get(a::NUM_ACTIVE_CHANNELS) as u32;
     let (in_code, bias_code) = inst.dtype_pair(a::IN_BIAS_DTYPE);
-    let src = Operand::new(env, a::SRC, element(env, in_code, false)?, channels)?;
+    let src = Operand::any_form(env, a::SRC, element(env, in_code, false)?, channels)?;
     let out = element(env, inst.get(a::OUT_DTYPE) as u8, true)?;
-    let dst = Operand::new(env, a::DST, out, channels)?;
+    let dst = Operand::any_form(env, a::DST, out, channels)?;
     let command = Accumulate::from_code(inst.get(a::ACCUMULATOR_CMD))?;
     let scale_src = Source::from_imm_src(inst.get(a::SCALE_SRC))?;
     let scale = Scalar::new(env, a::SCALE_VALUE, scale_src, Dtype::Fp32, channels)?;
@@ -136,12 +136,12 @@ pub(super) fn activate_quantize(env: &Env<'_>) -> Result<Prepared> {
             ));
         }
     };
-    let src = Operand::new(env, a::SRC, input, channels)?;
+    let src = Operand::any_form(env, a::SRC, input, channels)?;
     let out = Dtype::from_code(env.generation(), inst.get(a::OUT_DTYPE) as u8)?;
     if out != Dtype::Uint8 {
         return Err(Error::illegal("aq_out_dtype", format!("{} is not UINT8", out.name())));
     }
-    let dst = Operand::new(env, a::DST, out, channels)?;
+    let dst = Operand::any_form(env, a::DST, out, channels)?;
     let bias_type = bias_dtype(env, bias_code)?;
     let bias = Scalar::new(env, a::BIAS_ADDR, Source::Pointer, bias_type, channels)?;
     let dequant = inst.get_f32(a::DEQUANT_SCALE_VALUE);

@@ -16,9 +16,9 @@ pub(super) fn activate2(env: &Env<'_>) -> Result<Prepared> {
     let inst = env.inst;
     let channels = inst.get(a::NUM_ACTIVE_CHANNELS) as u32;
     let input = element(env, inst.get(a::IN_DTYPE) as u8, false)?;
-    let src = Operand::new(env, a::SRC, input, channels)?;
+    let src = Operand::any_form(env, a::SRC, input, channels)?;
     let out = element(env, inst.get(a::OUT_DTYPE) as u8, true)?;
-    let dst = Operand::new(env, a::DST, out, channels)?;
+    let dst = Operand::any_form(env, a::DST, out, channels)?;
     let op = |field| AluOp::from_code(env.generation(), inst.get(field) as u8);
     let (op0, op1) = (op(a::OP0)?, op(a::OP1)?);
     if !legal_stages(op0, op1) {

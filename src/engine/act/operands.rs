@@ -1,10 +1,11 @@
 //! Operands shared by the ACT instructions: scalars and the row loop.
 
 use crate::engine::cost::Operands;
+use crate::engine::indirection::{refused, same_partition, scatter_beside};
 use crate::engine::{Env, Lane, Operand};
 use crate::error::{Error, Result};
 use crate::isa::{Addr4, Field, e};
-use crate::memory::Access;
+use crate::memory::{Access, Space};
 use crate::numeric::{Dtype, Rounding, Walk};
 
 /// A scalar operand: the same for every channel, or one value for each.
@@ -127,7 +128,7 @@ pub(super) struct Rows {
 
 impl Rows {
     /// # Errors
-    /// `tensor_same_num_elements`.
+    /// `tensor_same_num_elements`, `tensor_indirection`.
     pub fn new(src: Operand, dst: Operand, scalars: &[&Scalar]) -> Result<Rows> {
         if src.len() != dst.len() {
             return Err(Error::illegal(
@@ -138,6 +139,15 @@ impl Rows {
                     dst.len()
                 ),
             ));
+        }
+        same_partition(&src)?;
+        let lead = match src.offsets_partition() {
+            Some(partition) => (Space::Sbuf, partition),
+            None => (src.space, src.partition),
+        };
+        scatter_beside(&dst, Some(lead))?;
+        if dst.offsets_partition().is_some() && dst.space == Space::Psum {
+            return Err(refused("ACT scatters to SBUF only"));
         }
         let crosses =
             |s: &Operand| s.partition != dst.partition && s.region().overlaps(&dst.region());
@@ -158,7 +168,9 @@ impl Rows {
     /// Footprint, with that of the scalars.
     pub fn accesses(&self, scalars: &[&Scalar]) -> Vec<Access> {
         let scalars = scalars.iter().filter_map(|s| s.operand()).map(Operand::read);
-        std::iter::once(self.src.read()).chain(scalars).chain([self.dst.write()]).collect()
+        let offsets = [&self.src, &self.dst].into_iter().filter_map(Operand::offsets_read);
+        let tensors = [self.src.read(), self.dst.write()];
+        offsets.chain(scalars).chain(tensors).collect()
     }
 
     /// Layout for the cost model.

@@ -4,8 +4,8 @@ use crate::engine::Env;
 use crate::error::{Error, Result};
 use crate::isa::{Field, e};
 use crate::numeric::alu::{max_num, min_num};
-use crate::numeric::convert::saturate_i64;
-use crate::numeric::{Dtype, Rounding, load_f32, load_i64, store_f32, store_i64};
+use crate::numeric::convert::{saturate_i64, store_f32_config};
+use crate::numeric::{Dtype, Fp8Config, Rounding, load_f32, load_i64, store_i64};
 
 /// What a transfer does with the destination B and the arriving A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,11 +44,20 @@ const CHUNK: usize = 128;
 ///
 /// Integers stay integers: 32 bits that wrap, or 64 where an operand has 64, then saturated to a
 /// narrower destination. Anything else goes through FP32. (OPEN: the default accumulation type is
-/// not published)
+/// not published) Results that the destination cannot hold are rounded by `rounding`, with the
+/// FP8 settings `fp8` (wiki: dma/cce-in-transfer: rounding is a mode of the transfer).
 ///
 /// # Errors
 /// Those of the conversions.
-pub fn combine(op: ComputeOp, from: Dtype, to: Dtype, a: &[u8], b: &mut [u8]) -> Result<()> {
+pub fn combine(
+    op: ComputeOp,
+    from: Dtype,
+    to: Dtype,
+    a: &[u8],
+    b: &mut [u8],
+    mut rounding: Rounding<'_>,
+    fp8: &Fp8Config,
+) -> Result<()> {
     let (from_size, to_size) = (from.size(), to.size());
     let parts = a.chunks(CHUNK * from_size).zip(b.chunks_mut(CHUNK * to_size));
     if from.is_int() && to.is_int() {
@@ -82,7 +91,7 @@ pub fn combine(op: ComputeOp, from: Dtype, to: Dtype, a: &[u8], b: &mut [u8]) ->
                     *y = crate::numeric::CANONICAL_NAN;
                 }
             }
-            store_f32(to, y, b, Rounding::NearestEven)?;
+            store_f32_config(to, y, b, rounding.reborrow(), fp8)?;
         }
     }
     Ok(())
@@ -108,6 +117,10 @@ fn integer(op: ComputeOp, b: i64, a: i64, wide: bool, to: Dtype) -> Result<i64> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn combine(op: ComputeOp, from: Dtype, to: Dtype, a: &[u8], b: &mut [u8]) -> Result<()> {
+        super::combine(op, from, to, a, b, Rounding::NearestEven, &Fp8Config::default())
+    }
 
     #[test]
     fn integers_wrap_at_32_bits_and_never_pass_through_floats() {

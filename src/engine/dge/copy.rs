@@ -7,7 +7,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::compute::{ComputeOp, combine, compute_op};
 use super::operand::{Bound, Pattern, bound, device_address, dims, element_size, two_i32, two_u16};
-use crate::engine::{DmaRequest, EngineState, Env, Lane, Outcome, Prepared, Transfer, Work};
+use crate::engine::{DmaRequest, EngineState, Env, Lane, Outcome, Pace, Prepared, Transfer, Work};
 use crate::error::{Error, ErrorClass, Result};
 use crate::isa::{Field, b, e, f};
 use crate::machine::address::DeviceMap;
@@ -67,6 +67,11 @@ impl Change {
         Ok(bytes / from_size * to_size)
     }
 
+    /// What the rate of the DMA engines depends on.
+    pub fn pace(&self) -> Pace {
+        if self.op.is_some() { Pace::Compute } else { Pace::Copy }
+    }
+
     /// How the destination is accessed.
     pub fn access(&self) -> AccessKind {
         if self.op.is_some() { AccessKind::Accumulate } else { AccessKind::Write }
@@ -78,7 +83,9 @@ impl Change {
     /// Those of the conversions.
     pub fn apply(&self, input: &[u8], row: &mut [u8], state: &mut EngineState) -> Result<()> {
         match (self.dtypes, self.op) {
-            (Some((from, to)), Some(op)) => combine(op, from, to, input, row),
+            (Some((from, to)), Some(op)) => self.numerics.rounded(state, |rounding| {
+                combine(op, from, to, input, row, rounding, &self.numerics.fp8)
+            }),
             (Some((from, to)), None) => self.numerics.rounded(state, |rounding| {
                 dma::convert_elements(from, to, input, row, rounding, &self.numerics.fp8)
             }),
@@ -165,7 +172,7 @@ fn accumulate(src: Side, dst: Side, change: Change) -> Transfer {
         lane.scratch.bytes[0] = buffer;
         Outcome::none()
     });
-    dma::transfer(&from, &to, work)
+    Transfer { pace: Pace::Compute, ..dma::transfer(&from, &to, work) }
 }
 
 /// A transfer of which some elements are skipped because their address is above a limit. A skipped
@@ -192,6 +199,8 @@ fn bounded(map: DeviceMap, src: Leg, dst: Leg, change: Change) -> Result<Transfe
         load: read.space == Space::Hbm,
         descriptors: src.pattern.points(),
         bytes: src.pattern.bytes(),
+        hbm: spaces.map(|s| s == Space::Hbm),
+        pace: change.pace(),
     };
     let accesses = [
         Access::read(read).maybe(),
@@ -255,6 +264,10 @@ pub struct Shape {
     pub descriptors: u64,
     /// Bytes moved.
     pub bytes: u64,
+    /// Whether the source and the destination lie in HBM.
+    pub hbm: [bool; 2],
+    /// What happens on the way.
+    pub pace: Pace,
 }
 
 impl Shape {
@@ -266,6 +279,10 @@ impl Shape {
             partitions: self.partitions[0].max(self.partitions[1]),
             load: self.load,
             descriptors: self.descriptors,
+            hbm_bytes: self.bytes * self.hbm.iter().filter(|h| **h).count() as u64,
+            // where data decides the addresses, no element follows the one before it
+            hbm_rows: if self.hbm.contains(&true) { self.descriptors } else { 0 },
+            pace: self.pace,
         }
     }
 }
@@ -375,10 +392,11 @@ fn update(mode: u8) -> Result<bool> {
     }
 }
 
-/// There is no other core.
+/// There is no other core: on a device whose only core is this one, nothing answers the transfer.
 pub fn no_peer() -> Error {
-    Error::new(ErrorClass::Unimplemented, "a transfer to or a signal for another core")
-        .help("the emulator has one core; only forms that stay in it execute")
+    Error::new(ErrorClass::DeviceFault, "a transfer to or a signal for another core")
+        .rule("no_peer_core")
+        .help("the emulated device has one core; only forms that stay in it execute")
 }
 
 /// The address that the 8 bytes {base, offset, increment register, reserved, offset} give in one

@@ -12,6 +12,7 @@ use crate::engine::{CostRow, Env, Operand, Outcome, Prepared, Status, Work, vect
 use crate::error::{Error, Result};
 use crate::isa::{Field, b, e, f};
 use crate::memory::Space;
+use crate::numeric::convert::convert_config;
 use crate::numeric::{self, Dtype, Rounding};
 
 /// Name of the vector family's row for form 2.
@@ -61,8 +62,10 @@ fn channels(env: &Env<'_>) -> u32 {
 fn tensor_tensor(env: &Env<'_>) -> Result<Prepared> {
     match vector::OPS.iter().find(|row| row.name == TENSOR_TENSOR).map(|row| row.status) {
         Some(Status::Done(prepare)) => prepare(env),
-        Some(Status::MissingSpecification(fact, page)) => Err(Error::missing_spec(fact, page)),
-        None => Err(Error::unimplemented(TENSOR_TENSOR)),
+        Some(other) => Err(other
+            .refusal(TENSOR_TENSOR, env.inst.opcode())
+            .unwrap_or_else(|| Error::internal("an opcode that executes has no refusal"))),
+        None => Err(Error::internal(format!("no row of {TENSOR_TENSOR}"))),
     }
 }
 
@@ -131,7 +134,16 @@ fn copy(env: &Env<'_>, src: Operand, dst: Operand) -> Result<Prepared> {
                 input.resize(row.len() * from.size(), 0);
                 numeric::store_bits(from, &row, &mut input)?;
                 output.resize(row.len() * to.size(), 0);
-                numeric::convert(from, to, &input, &mut output, Rounding::NearestEven)?;
+                let fp8 = dst.fp8();
+                if dst.rounds_stochastically() {
+                    let partition = dst.partition + c;
+                    lane.state.indirect.random.with_output_lfsr(partition, |lfsr| {
+                        let rounding = Rounding::Stochastic(lfsr);
+                        convert_config(from, to, &input, &mut output, rounding, fp8)
+                    })?;
+                } else {
+                    convert_config(from, to, &input, &mut output, Rounding::NearestEven, fp8)?;
+                }
                 numeric::load_bits(to, &output, &mut row)?;
             }
             all.extend_from_slice(&row);

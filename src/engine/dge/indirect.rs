@@ -178,6 +178,8 @@ pub fn dma_indirect(env: &Env<'_>) -> Result<Prepared> {
         load: read.space == Space::Hbm,
         descriptors: points,
         bytes: src.pattern.bytes(),
+        hbm: spaces.map(|s| s == Space::Hbm),
+        pace: change.pace(),
     };
     let mut accesses: SmallVec<[Access; 4]> = SmallVec::new();
     accesses.push(Access::read(read).maybe());

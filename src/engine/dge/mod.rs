@@ -12,6 +12,8 @@ mod indirect;
 mod operand;
 mod transpose;
 
+pub(in crate::engine) use compute::{ComputeOp, combine};
+
 use super::Op;
 use crate::isa::op;
 

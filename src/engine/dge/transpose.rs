@@ -6,7 +6,7 @@ use std::mem::take;
 use super::copy::{Shape, completion};
 use super::indirect::IndexList;
 use super::operand::{Bound, Pattern, bound, device_address, dims, two_i32, two_u16};
-use crate::engine::{DmaRequest, Env, Lane, Outcome, Prepared, Work};
+use crate::engine::{DmaRequest, Env, Lane, Outcome, Pace, Prepared, Work};
 use crate::error::{Error, Result};
 use crate::isa::f;
 use crate::machine::address::DeviceMap;
@@ -250,6 +250,8 @@ fn shape(read: &Region, written: &Region, descriptors: u64, bytes: u64) -> Shape
         load: read.space == Space::Hbm,
         descriptors,
         bytes,
+        hbm: [read, written].map(|r| r.space == Space::Hbm),
+        pace: Pace::Transpose,
     }
 }
 

@@ -7,13 +7,14 @@ use smallvec::SmallVec;
 
 use super::common::{address, cost, dtype, require};
 use crate::engine::cost::{CostQuery, Operands};
+use crate::engine::dge::{ComputeOp, combine};
 use crate::engine::{CostRow, Env, Lane, Operand, Outcome, Prepared, Work};
 use crate::error::{Error, Result};
 use crate::isa::defs::PatternKind;
 use crate::isa::{Field, Pattern, e, f};
 use crate::machine::address::{DeviceMap, Place};
 use crate::memory::{Access, ByteSet, Region, Space};
-use crate::numeric::{Dtype, Rounding, Walk, load_f32, load_i64, store_f32, store_i64};
+use crate::numeric::{self, Dtype, Walk};
 
 /// Partitions of one POOL core; they share an index list.
 const CORE_PARTITIONS: u32 = 16;
@@ -79,7 +80,8 @@ pub fn indirect_copy(env: &Env<'_>) -> Result<Prepared> {
         channels,
         data.reg().is_some(),
     )?;
-    let cost = cost(env, CostRow::Gather, dst.len(), &[&list, &table], &[&dst]);
+    let cost = cost(env, CostRow::Gather, dst.len(), &[&list, &table], &[&dst])
+        .block(per_index, dtype.size());
     let accesses = [list.read(), table.read().maybe(), dst.write()];
     let staged = dst.region().overlaps(&list.region()) || dst.region().overlaps(&table.region());
     let work = Work::new(accesses, cost, move |lane| {
@@ -131,16 +133,9 @@ pub fn indirect_copy(env: &Env<'_>) -> Result<Prepared> {
     Ok(work.into())
 }
 
-/// How EMBEDDING_UPDATE combines a table element with a data element.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Update {
-    Add,
-    Max,
-    Min,
-}
-
 /// EMBEDDING_UPDATE 0x79: for each index in order, `row[index] = op(row[index], data row)`, so that
-/// duplicates accumulate; an index at or beyond the number of entries is skipped.
+/// duplicates accumulate; an index at or beyond the number of entries is skipped. The operation is
+/// one of the in-transfer unit and computes as in a DMA.
 ///
 /// OPEN: no layout of the raw opcode is printed; the fields are taken from the host form 0xCA. The
 /// word carries 32 bits of the table's address; they count from the start of HBM.
@@ -150,9 +145,9 @@ pub fn embedding_update(env: &Env<'_>) -> Result<Prepared> {
     let generation = env.generation();
     let dtype = Dtype::from_code(generation, byte(l::EMBED_DATA_DTYPE) as u8)?;
     let op = match byte(l::CCE_OP) as u8 {
-        e::cce_op::ADD => Update::Add,
-        e::cce_op::MAX => Update::Max,
-        e::cce_op::MIN => Update::Min,
+        e::cce_op::ADD => ComputeOp::Add,
+        e::cce_op::MAX => ComputeOp::Max,
+        e::cce_op::MIN => ComputeOp::Min,
         other => return Err(Error::illegal("cce_op", format!("CCE operation {other}"))),
     };
     let tensor = |field: Field, dims: u8, dtype: Dtype| -> Result<Operand> {
@@ -164,6 +159,7 @@ pub fn embedding_update(env: &Env<'_>) -> Result<Prepared> {
     };
     let indices = tensor(l::EMBED_INDEX_IN, 1, Dtype::Uint32)?;
     let data = tensor(l::EMBED_DATA_IN, 2, dtype)?;
+    let dtype = data.dtype;
     let count = byte(l::SEQUENCE_LENGTH) as usize;
     let width = byte(l::ENTRY_NUM_ELEMENTS) as usize;
     require(
@@ -194,7 +190,7 @@ pub fn embedding_update(env: &Env<'_>) -> Result<Prepared> {
         data.gather_bits(lane, 0, &mut rows)?;
         for (k, &i) in list[..count].iter().enumerate().filter(|(_, i)| **i < u64::from(entries)) {
             let row = rows.get(k * width..(k + 1) * width).unwrap_or(&[]);
-            update_row(lane, &map, base + i * stride, dtype, op, row)?;
+            update_row(lane, &map, base + i * stride, &data, op, row)?;
         }
         [lane.scratch.bits[0], lane.scratch.bits[1]] = [list, rows];
         Outcome::none()
@@ -220,44 +216,28 @@ fn table_access(map: &DeviceMap, base: u64, len: u64) -> Result<Access> {
     Ok(Access::accumulate(Region::new(first.space, first.partition, 1, bytes)).maybe())
 }
 
+/// Combines the row at `address` with the elements `data` of `source`.
+///
+/// OPEN: where rounding is stochastic, the generator of the partition of the data rounds the row.
 fn update_row(
     lane: &mut Lane<'_>,
     map: &DeviceMap,
     address: u64,
-    dtype: Dtype,
-    op: Update,
+    source: &Operand,
+    op: ComputeOp,
     data: &[u64],
 ) -> Result<()> {
+    let dtype = source.dtype;
     let Place::Memory(at) = map.locate(address)? else {
         return Err(Error::illegal("device_address", "an embedding row is no memory"));
     };
-    let size = dtype.size();
-    let row = lane.mem.row_mut(at.space, at.partition, at.byte, (data.len() * size) as u64)?;
-    let mut word = [0u8; 8];
-    for (element, &bits) in row.chunks_exact_mut(size).zip(data) {
-        word.copy_from_slice(&bits.to_le_bytes());
-        if dtype.is_int() {
-            let (mut a, mut b) = ([0i64], [0i64]);
-            load_i64(dtype, element, &mut a)?;
-            load_i64(dtype, &word[..size], &mut b)?;
-            let result = match op {
-                Update::Add => a[0].wrapping_add(b[0]),
-                Update::Max => a[0].max(b[0]),
-                Update::Min => a[0].min(b[0]),
-            };
-            store_i64(dtype, &[result], element)?;
-        } else {
-            let (mut a, mut b) = ([0f32], [0f32]);
-            load_f32(dtype, element, &mut a)?;
-            load_f32(dtype, &word[..size], &mut b)?;
-            let (a, b) = (a[0], b[0]);
-            let result = match op {
-                Update::Add => a + b,
-                Update::Max => crate::numeric::alu::max_num(a, b),
-                Update::Min => crate::numeric::alu::min_num(a, b),
-            };
-            store_f32(dtype, &[result], element, Rounding::NearestEven)?;
-        }
-    }
+    let len = (data.len() * dtype.size()) as u64;
+    let mut row = lane.mem.row_mut(at.space, at.partition, at.byte, len)?.to_vec();
+    let mut new = vec![0u8; row.len()];
+    numeric::store_bits(dtype, data, &mut new)?;
+    source.rounded(lane, 0, dtype, |rounding| {
+        combine(op, dtype, dtype, &new, &mut row, rounding, source.fp8())
+    })?;
+    lane.mem.row_mut(at.space, at.partition, at.byte, len)?.copy_from_slice(&row);
     Ok(())
 }

@@ -21,7 +21,7 @@ pub(in crate::engine) use common::{address, cost, dtype, holdable};
 pub(in crate::engine) use random::{extended_rand_get_state, extended_rand_set_state};
 
 use super::Op;
-use crate::isa::op;
+use crate::isa::{Generation, op};
 
 /// Dispatch table of this family.
 pub const OPS: &[Op] = &[
@@ -30,9 +30,23 @@ pub const OPS: &[Op] = &[
     Op::new(op::MATCH_VALUE_LOAD, "MATCH_VALUE_LOAD", search::match_value_load),
     Op::new(op::FIND_INDEX8, "FIND_INDEX8", search::find_index8),
     Op::new(op::MATCH_REPLACE8, "MATCH_REPLACE8", search::match_replace8),
-    Op::new(op::RAND, "RAND", random::rand),
-    Op::new(op::RAND_GET_STATE, "RAND_GET_STATE", random::rand_get_state),
-    Op::new(op::RAND_SET_STATE, "RAND_SET_STATE", random::rand_set_state),
+    // (wiki: firmware/kernels/rng-seed-state-ops)
+    Op::refused(
+        op::RAND,
+        "RAND",
+        "rand_unmaintained",
+        "no firmware has a handler for it; use RNG or RAND2",
+    ),
+    Op::new(op::RAND_GET_STATE, "RAND_GET_STATE", random::rand_get_state).missing_on(
+        Generation::V2,
+        random::STATE_ON_V2,
+        random::STATE_PAGE,
+    ),
+    Op::new(op::RAND_SET_STATE, "RAND_SET_STATE", random::rand_set_state).missing_on(
+        Generation::V2,
+        random::STATE_ON_V2,
+        random::STATE_PAGE,
+    ),
     Op::new(op::EMBEDDING_UPDATE, "EMBEDDING_UPDATE", gather::embedding_update),
     Op::new(op::TENSOR_DEQUANTIZE, "TENSOR_DEQUANTIZE", mx::tensor_dequantize),
     Op::new(op::DROPOUT, "DROPOUT", dropout::dropout),

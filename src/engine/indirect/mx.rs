@@ -4,10 +4,11 @@
 use std::mem::take;
 
 use super::common::{address, cost, dtype, holdable, require};
+use crate::engine::indirection::missing;
 use crate::engine::operand::sbuf_place;
 use crate::engine::{CostRow, Env, Operand, Outcome, Prepared, Work};
 use crate::error::{Error, Result};
-use crate::isa::{Pattern, f};
+use crate::isa::{Generation, Pattern, f};
 use crate::memory::{Location, Space};
 use crate::numeric::mx::{BLOCK, BLOCK_ELEMENTS, BLOCK_PARTITIONS, DequantFormat};
 use crate::numeric::mx::{quantize_block, scale_partition};
@@ -17,8 +18,9 @@ use crate::numeric::{Dtype, Walk, load_f32};
 /// word, and one scale byte each.
 ///
 /// The scales of the partitions 8g..8g+8 lie in partition 32*(g div 4) + g mod 4 of the scale
-/// tensor, one byte for each destination word. OPEN: the source counts 32-bit words of two
-/// elements, the low half first; the destination counts words of four codes, its step is in words.
+/// tensor, one byte for each destination word. The destination counts elements (wiki-cc:
+/// isa/mxmem-pattern1d). OPEN: the source counts 32-bit words of two elements, the low half first;
+/// the step of the destination counts words of four codes, and bytes of the scales.
 pub fn quantize_mx(env: &Env<'_>) -> Result<Prepared> {
     use f::s3dmx1_quant as l;
     let channels = env.inst.get(l::NUM_ACTIVE_CHANNELS) as u32;
@@ -40,22 +42,26 @@ pub fn quantize_mx(env: &Env<'_>) -> Result<Prepared> {
         Pattern::MxTensor { data, scale, num, step, scale_partition } => {
             (data, scale, num, step, scale_partition)
         }
-        other => {
-            return Err(Error::unimplemented(format!("QUANTIZE_MX into {other:?}")));
-        }
+        // MXINDIRECT16B; the vendor's interface has no such operand of quantize_mx
+        _ => return Err(missing("QUANTIZE_MX")),
     };
-    let words = usize::from(num);
-    require(2 * src.len() == BLOCK_ELEMENTS * words, "quantize_mx_count", || {
-        format!("{} words of two elements into {words} words of four", src.len())
+    // the descriptor is the one that the matrix engine reads: it counts elements
+    require(2 * src.len() == usize::from(num), "quantize_mx_count", || {
+        format!("{} words of two elements into {num} elements", src.len())
     })?;
+    require(num > 0 && usize::from(num).is_multiple_of(BLOCK_ELEMENTS), "mx_num_elem", || {
+        format!("{num} elements are no whole number of words of {BLOCK_ELEMENTS}")
+    })?;
+    let words = usize::from(num) / BLOCK_ELEMENTS;
+    let columns = [(i32::from(step), words as u32)];
     let at = sbuf_place(env, address(env, data)?)?;
-    let walk = Walk::new(at.byte as usize, &[(i32::from(step), u32::from(num))], 4);
+    let walk = Walk::new(at.byte as usize, &columns, 4);
     let dst = Operand::at(env, at, walk, Dtype::Uint32, channels, data.reg().is_some())?;
     let at = sbuf_place(env, address(env, scale)?)?;
     let at = Location { partition: at.partition + u32::from(offset), ..at };
     let groups = channels as usize / BLOCK_PARTITIONS;
     let span = scale_partition(groups - 1) as u32 + 1;
-    let walk = Walk::contiguous(at.byte as usize, u32::from(num), 1);
+    let walk = Walk::new(at.byte as usize, &columns, 1);
     let scales = Operand::at(env, at, walk, Dtype::Uint8, span, scale.reg().is_some())?;
     require(
         [&src, &dst, &scales].iter().all(|o| o.space == Space::Sbuf),
@@ -125,6 +131,12 @@ pub fn quantize_mx(env: &Env<'_>) -> Result<Prepared> {
 /// optionally scaled by one byte for each block of eight elements.
 pub fn tensor_dequantize(env: &Env<'_>) -> Result<Prepared> {
     use f::s3d3_tens_dequant as l;
+    if env.generation() <= Generation::V2 {
+        return Err(Error::illegal(
+            "dequant_generation",
+            "v2 names TENSOR_DEQUANTIZE, but has neither a struct nor a kernel for it",
+        ));
+    }
     let channels = env.inst.get(l::NUM_ACTIVE_CHANNELS) as u32;
     for field in [l::IN_DTYPE, l::OUT_DTYPE] {
         require(dtype(env, field)? == Dtype::Uint32, "dequant_dtype", || {

@@ -111,12 +111,10 @@ pub fn rand2(env: &Env<'_>) -> Result<Prepared> {
     Ok(work.into())
 }
 
-/// RAND 0x76: listed, but no firmware image handles it.
-/// (wiki: firmware/kernels/rng-seed-state-ops)
-pub fn rand(_: &Env<'_>) -> Result<Prepared> {
-    Err(Error::illegal("rand_unmaintained", "RAND 0x76 has no handler in any generation")
-        .help("use RNG or RAND2"))
-}
+/// What RAND_GET_STATE and RAND_SET_STATE lack on v2.
+pub const STATE_ON_V2: &str = "what it does on v2: no image has a body for it";
+/// Where it should be.
+pub const STATE_PAGE: &str = "firmware/kernels/rng-seed-state-ops";
 
 /// Which generator a state instruction means on this engine.
 enum Target {
@@ -130,10 +128,7 @@ fn target(env: &Env<'_>, algorithm: u8, source: u8) -> Result<Target> {
     use e::rand_src as s;
     let generation = env.generation();
     if generation <= Generation::V2 {
-        return Err(Error::missing_spec(
-            "RAND_GET_STATE and RAND_SET_STATE on v2: no image has a body for them",
-            "firmware/kernels/rng-seed-state-ops",
-        ));
+        return Err(Error::missing_spec(STATE_ON_V2, STATE_PAGE));
     }
     let ignored =
         || Target::Ignored(format!("algorithm {algorithm} not currently supported on POOL"));

@@ -8,7 +8,7 @@ use crate::engine::{CostRow, Env, Lane, Operand, Outcome, Prepared, Work};
 use crate::error::{Error, Result};
 use crate::isa::{Field, e, f};
 use crate::memory::Space;
-use crate::numeric::{Dtype, Rounding, load_bits, store_f32};
+use crate::numeric::{Dtype, Rounding, load_bits};
 
 /// Elements kept of each group.
 const KEPT: usize = 4;
@@ -151,6 +151,7 @@ pub fn sparsity_compress(env: &Env<'_>) -> Result<Prepared> {
         _ => false,
     };
     require(legal, "sparsity_compress_dtypes", || format!("{data} data in {pair} pairs"))?;
+    let data = env.config.numerics.fp8.resolve(env.generation(), data);
     let dst = Operand::new(env, l::DST, pair, channels)?;
     require(dst.len() == KEPT * source.groups(), "reduce_dst_count", || {
         format!("{} destination elements for {} groups", dst.len(), source.groups())
@@ -167,7 +168,7 @@ pub fn sparsity_compress(env: &Env<'_>) -> Result<Prepared> {
         for (c, elements) in all.chunks_exact(source.operand.len()).enumerate() {
             source.winners(elements, &mut values, &mut tags);
             bytes.resize(values.len() * data.size(), 0);
-            store_f32(data, &values, &mut bytes, Rounding::NearestEven)?;
+            dst.narrow(lane, c as u32, data, &values, &mut bytes)?;
             bits.resize(values.len(), 0);
             load_bits(data, &bytes, &mut bits)?;
             for (element, tag) in bits.iter_mut().zip(&tags) {

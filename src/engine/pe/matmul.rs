@@ -8,14 +8,15 @@
 use std::ops::Range;
 
 use super::array::{Array, Contents, same_kind};
-use super::product::{Interleave, Moving, read_moving, sums};
+use super::product::{Interleave, Moving, Replication, read_moving, sums};
 use super::psum::{Mode, Values, drain};
 use super::tile::{Tile, TileFields};
-use super::weights::{input_dtype, lanes, reduced, source};
+use super::weights::{input_dtype, lanes, reduced, source, whole_array};
 use crate::engine::cost::Operands;
+use crate::engine::indirection::scatter_beside;
 use crate::engine::{CostQuery, CostRow, Env, Lane, Operand, Outcome, Prepared, Work};
 use crate::error::{Error, Result};
-use crate::isa::{Field, Generation, b, e, f};
+use crate::isa::{Field, Generation, Pattern, b, e, f};
 use crate::memory::{Access, ByteSet, Location, Region, Space};
 use crate::numeric::convert::store_f32_config;
 use crate::numeric::simd::Level;
@@ -56,6 +57,19 @@ impl Destination {
         mode: Mode,
     ) -> Result<Destination> {
         let partitions = env.geometry().psum_partitions;
+        if let Pattern::Indirect { index, data, num } = env.inst.pattern(field)? {
+            whole_array(tile, false)?;
+            if tile.cols > partitions {
+                return Err(Error::missing_spec(
+                    "how the results of 256 columns are scattered",
+                    "vendor docs: nki.isa.nc_matmul",
+                ));
+            }
+            let place = |env: &Env<'_>, address| env.geometry().decode(address);
+            let pattern = (index, data, num);
+            let part = Operand::indirect(env, pattern, dtype, tile.cols, place)?;
+            return Destination::of(env, vec![part], tile, mode);
+        }
         let mut pattern = env.inst.tensor(field)?;
         let mut parts = Vec::new();
         if tile.cols > partitions {
@@ -78,6 +92,11 @@ impl Destination {
         } else {
             parts.push(Operand::resolve(env, &pattern, dtype, tile.cols)?);
         }
+        Destination::of(env, parts, tile, mode)
+    }
+
+    fn of(env: &Env<'_>, parts: Vec<Operand>, tile: &Tile, mode: Mode) -> Result<Destination> {
+        let partitions = env.geometry().psum_partitions;
         let base = tile.col % partitions;
         for part in &parts {
             if part.space != Space::Psum {
@@ -119,11 +138,13 @@ impl Destination {
     /// Footprint of the writes.
     pub fn accesses(&self) -> impl Iterator<Item = Access> {
         let accumulates = self.mode == Mode::Accumulate;
-        self.parts.iter().map(
-            move |p| {
-                if accumulates { Access::accumulate(p.region()) } else { p.write() }
-            },
-        )
+        self.parts.iter().flat_map(move |p| {
+            let write = match accumulates {
+                true => p.certainty(Access::accumulate(p.region())),
+                false => p.write(),
+            };
+            p.offsets_read().into_iter().chain([write])
+        })
     }
 }
 
@@ -143,10 +164,13 @@ pub(super) fn group_mode(env: &Env<'_>, flags: u64, zero_region: u64, dst: Field
                     format!("zero region {zero_region}"),
                 ));
             }
-            let pattern = env.inst.tensor(dst)?;
-            let address = match pattern.addr.reg() {
+            let start = match env.inst.pattern(dst)? {
+                Pattern::Indirect { data, .. } => data,
+                _ => env.inst.tensor(dst)?.addr,
+            };
+            let address = match start.reg() {
                 Some(r) => env.register(r)?,
-                None => pattern.addr.imm().unwrap_or(0),
+                None => start.imm().unwrap_or(0),
             };
             let bank = u64::from(g.psum_bank);
             let first = u64::from(g.decode(address)?.byte) / bank * bank;
@@ -162,8 +186,9 @@ struct Plan {
     tile: Tile,
     src: Operand,
     dst: Destination,
-    lanes: usize,
-    interleave: Interleave,
+    /// Moving columns that a cell takes at once, and how they lie in memory.
+    order: (usize, Interleave),
+    replication: Option<Replication>,
     reduced: bool,
     transpose: bool,
     zero_points: (i64, i64),
@@ -185,18 +210,7 @@ pub(super) fn matmul(env: &Env<'_>) -> Result<Prepared> {
             "firmware/kernels/pe-matmul",
         ));
     }
-    for field in [
-        m::IFMAP_REPLICATION_RESOLUTION,
-        m::IFMAP_REPLICATION_SHIFT_AMNT,
-        m::IFMAP_REPLICATION_NUM_ROWS,
-    ] {
-        if inst.get(field) != 0 {
-            return Err(Error::missing_spec(
-                "semantics of the input replication of the v1 matmul",
-                "generations/cross-gen-opcode-diff 5.4",
-            ));
-        }
-    }
+    let replication = replication(env, lanes)?;
     let flags = inst.get(m::FLAGS);
     if b::matmul_flags::SEED_MODE.get(flags) != 0 {
         return Err(Error::missing_spec(
@@ -220,6 +234,10 @@ pub(super) fn matmul(env: &Env<'_>) -> Result<Prepared> {
     let tile = Tile::decode(env, &TILE, src.partition)?;
     tile.check_source(src.partition)?;
     let dst = Destination::decode(env, m::DST, out, &tile, mode)?;
+    scattered_beside(&src, &dst)?;
+    if [&src, &dst.parts[0]].iter().any(|o| o.offsets_partition().is_some()) {
+        whole_array(&tile, transpose)?;
+    }
     check_count(&src, &dst, lanes)?;
     let zero_points = zero_points(env, dtype, inst.get(m::QUANT_OFFSET));
     let n = dst.len();
@@ -235,15 +253,64 @@ pub(super) fn matmul(env: &Env<'_>) -> Result<Prepared> {
     // twice the rate (wiki: generations/cross-gen-opcode-diff 5.4)
     let columns = if pumped { n.div_ceil(2) } else { n };
     let cost = CostQuery::new(CostRow::Matmul, columns as u64, operands)
-        .passes(passes(inst.get(m::FP32_MODE)));
-    let flops = 2 * u64::from(tile.rows) * u64::from(tile.cols) * (n * lanes) as u64;
+        .passes(passes(inst.get(m::FP32_MODE)))
+        .cells(tile.cells);
+    // an FP32 product is two instructions, each counts half (vendor docs: profile schema)
+    let flops = 2 * u64::from(tile.rows) * u64::from(tile.cols) * (n * lanes) as u64
+        / u64::from(cost.passes);
     let g = env.geometry();
     let psum = (g.psum_partitions, u64::from(g.psum_active));
-    let accesses: Vec<_> = std::iter::once(src.read()).chain(dst.accesses()).collect();
+    let reads = source_rows(&src, replication).chain(src.offsets_read());
+    let accesses: Vec<_> = reads.chain(dst.accesses()).collect();
     let opens = dst.opens();
-    let plan = Plan { tile, src, dst, lanes, interleave, reduced, transpose, zero_points, psum };
+    let order = (lanes, interleave);
+    let plan = Plan { tile, src, dst, order, replication, reduced, transpose, zero_points, psum };
     let work = Work::new(accesses, cost, move |lane| run(&plan, lane));
     Ok(work.flops(flops).opens(opens).into())
+}
+
+/// Replication of the rows of a v1 matmul.
+///
+/// # Errors
+/// `ifmap_replication`, and a missing specification together with a performance mode.
+fn replication(env: &Env<'_>, lanes: usize) -> Result<Option<Replication>> {
+    use f::s3d3_mm as m;
+    let get = |field| env.inst.get(field) as u32;
+    let rows = get(m::IFMAP_REPLICATION_NUM_ROWS);
+    let resolution = get(m::IFMAP_REPLICATION_RESOLUTION);
+    let shift = get(m::IFMAP_REPLICATION_SHIFT_AMNT) as usize;
+    if resolution == 0 {
+        return Ok(None);
+    }
+    if rows < resolution {
+        return Err(Error::illegal(
+            "ifmap_replication",
+            format!("groups of {rows} rows of which the first {resolution} are replicated"),
+        ));
+    }
+    if lanes != 1 {
+        return Err(Error::missing_spec(
+            "input replication of a v1 matmul in a performance mode",
+            "generations/cross-gen-opcode-diff 5.4",
+        ));
+    }
+    Ok(Some(Replication { rows, resolution, shift }))
+}
+
+/// Reads of the rows of `src` that lie in memory.
+fn source_rows(src: &Operand, replication: Option<Replication>) -> impl Iterator<Item = Access> {
+    let all = src.region();
+    let groups = replication.map_or(1, |r| src.channels.div_ceil(r.rows));
+    let (space, first, channels) = (src.space, src.partition, src.channels);
+    let whole = src.read();
+    (0..groups).map(move |g| match replication {
+        None => whole.clone(),
+        Some(r) => {
+            let start = g * r.rows;
+            let rows = r.resolution.min(channels - start);
+            Access::read(Region::new(space, first + start, rows, all.bytes.clone()))
+        }
+    })
 }
 
 /// Passes of the moving data through the array. OPEN for HIGH; the others are stated
@@ -279,6 +346,15 @@ pub(super) fn output_dtype(
             format!("PSUM takes no {} results on {}", other.name(), env.generation()),
         )),
     }
+}
+
+/// The offsets of a scattered result start in the partition of the stationary operand (vendor docs:
+/// nki.isa.nc_matmul), which lies beside the moving one.
+///
+/// # Errors
+/// `tensor_indirection`.
+pub(super) fn scattered_beside(src: &Operand, dst: &Destination) -> Result<()> {
+    dst.parts.iter().try_for_each(|p| scatter_beside(p, Some((Space::Sbuf, src.partition))))
 }
 
 fn check_count(src: &Operand, dst: &Destination, lanes: usize) -> Result<()> {
@@ -329,7 +405,7 @@ fn multiply(plan: &Plan, lane: &mut Lane<'_>, array: &Array) -> Result<()> {
         ));
     }
     let moving =
-        read_moving(lane, &plan.src, plan.lanes, plan.interleave, plan.reduced, Level::detect())?;
+        read_moving(lane, &plan.src, plan.order, plan.replication, plan.reduced, Level::detect())?;
     let result = if plan.transpose {
         transposed(plan, lane, array, &contents, &moving)
     } else if plan.src.dtype.is_int() {
@@ -425,7 +501,7 @@ fn integers(
 
 fn same_lanes(plan: &Plan, contents: &Contents) -> Result<usize> {
     let lanes = usize::from(contents.lanes);
-    if plan.lanes == lanes {
+    if plan.order.0 == lanes {
         return Ok(lanes);
     }
     Err(Error::illegal("matmul_perf_mode", "the weights were loaded for another mode"))

@@ -6,10 +6,12 @@
 //! (wiki: compiler/mx-path; compiler/mx-device-bodies; wiki-cc: bir/sim-matmul-mx)
 
 use super::array::Contents;
-use super::matmul::{Destination, group_mode, output_dtype, write};
+use super::matmul::{Destination, group_mode, output_dtype, scattered_beside, write};
 use super::product::{Interleave, Moving, sums};
 use super::tile::{Tile, TileFields};
+use super::weights::whole_array;
 use crate::engine::cost::Operands;
+use crate::engine::indirection::{Offsets, refused, same_partition};
 use crate::engine::{CostQuery, CostRow, Env, Lane, Operand, Outcome, Prepared, Work};
 use crate::error::{Error, Result};
 use crate::isa::{Addr4, Field, Pattern, f};
@@ -52,21 +54,21 @@ impl MxOperand {
         if !matches!(rows, 32 | 64 | 128) {
             return Err(Error::illegal("num_active_rows", format!("{rows} rows in an MX operand")));
         }
-        let (data, scale, num, step, scale_partition) = match env.inst.pattern(field)? {
+        let (index, data, scale, num, step, scale_partition) = match env.inst.pattern(field)? {
             Pattern::MxTensor { data, scale, num, step, scale_partition } => {
-                (data, scale, num, step, scale_partition)
+                (None, data, scale, num, step, scale_partition)
             }
-            other => {
-                return Err(Error::unimplemented(format!("MX operand of the form {other:?}")));
+            Pattern::MxIndirect { index, data, scale, num, scale_base_partition } => {
+                (Some(index), data, scale, num, 1, scale_base_partition)
             }
+            // the field has these two forms only
+            _ => return Err(env.inst.tensor(field).err().unwrap_or_else(|| refused("MX operand"))),
         };
-        if num == 0 || !usize::from(num).is_multiple_of(LANES) {
-            return Err(Error::illegal(
-                "mx_num_elem",
-                format!("{num} elements are no whole number of words of {LANES}"),
-            ));
+        if let Some(index) = index {
+            let place = (data, scale, scale_partition);
+            return MxOperand::gathered(env, dtype, rows, (index, columns(num)?), place);
         }
-        let columns = u32::from(num) / LANES as u32;
+        let columns = u32::from(columns(num)?);
         let word = if dtype.bits() == 4 { Dtype::Uint16 } else { Dtype::Uint32 };
         let at = place(env, data)?;
         if !(at.byte as usize).is_multiple_of(word.size()) {
@@ -87,12 +89,40 @@ impl MxOperand {
         Ok(MxOperand { dtype, words, scales })
     }
 
+    /// The operand whose words and scales both lie behind the offsets at `index` (vendor docs:
+    /// nki.isa.nc_matmul_mx: the pair uses the same offsets). An offset counts words, and scales.
+    fn gathered(
+        env: &Env<'_>,
+        dtype: Dtype,
+        rows: u32,
+        (index, columns): (Addr4, u16),
+        (data, scale, scale_partition): (Addr4, Addr4, u8),
+    ) -> Result<MxOperand> {
+        let word = if dtype.bits() == 4 { Dtype::Uint16 } else { Dtype::Uint32 };
+        let offsets = Offsets::decode(env, index, columns, rows)?;
+        let dynamic = [index, data, scale].iter().any(|a| a.reg().is_some());
+        let at = place(env, data)?;
+        let words = Operand::behind(env, at, offsets.clone(), word, rows, dynamic)?;
+        same_partition(&words)?;
+        let at = place(env, scale)?;
+        let mut scales = Vec::new();
+        for quadrant in 0..rows / QUADRANT {
+            let partition = at.partition + u32::from(scale_partition) + quadrant * QUADRANT;
+            let at = Location { partition, ..at };
+            let groups = QUADRANT / BLOCK_PARTITIONS as u32;
+            let offsets = offsets.of_group(quadrant);
+            scales.push(Operand::behind(env, at, offsets, Dtype::Uint8, groups, dynamic)?);
+        }
+        Ok(MxOperand { dtype, words, scales })
+    }
+
     fn columns(&self) -> usize {
         self.words.len()
     }
 
     fn accesses(&self) -> impl Iterator<Item = Access> {
-        std::iter::once(&self.words).chain(&self.scales).map(Operand::read)
+        let tensors = std::iter::once(&self.words).chain(&self.scales).map(Operand::read);
+        tensors.chain(self.words.offsets_read())
     }
 
     /// Replaces `out` by the scaled values of row `k`, four for each column.
@@ -115,6 +145,20 @@ impl MxOperand {
         lane.scratch.bits[1] = scales;
         result.and(widened)
     }
+}
+
+/// Words of `num` elements.
+///
+/// # Errors
+/// `mx_num_elem`.
+fn columns(num: u16) -> Result<u16> {
+    if num == 0 || !usize::from(num).is_multiple_of(LANES) {
+        return Err(Error::illegal(
+            "mx_num_elem",
+            format!("{num} elements are no whole number of words of {LANES}"),
+        ));
+    }
+    Ok(num / LANES as u16)
 }
 
 /// Place of an MX address: always SBUF.
@@ -152,6 +196,9 @@ pub(super) fn ldweights_mx(env: &Env<'_>) -> Result<Prepared> {
     let src = MxOperand::decode(env, l::SRC, inst.get(l::IN_DTYPE), rows)?;
     let tile = Tile::decode(env, &TILE, src.words.partition)?;
     tile.check_source(src.words.partition)?;
+    if src.words.offsets_partition().is_some() {
+        whole_array(&tile, false)?;
+    }
     if src.columns() != tile.cols as usize {
         return Err(Error::illegal(
             "num_active_cols",
@@ -160,7 +207,8 @@ pub(super) fn ldweights_mx(env: &Env<'_>) -> Result<Prepared> {
     }
     let mut operands = Operands::new();
     src.words.cost_source(env, &mut operands);
-    let cost = CostQuery::new(CostRow::LoadWeights, u64::from(tile.cols), operands);
+    let cost =
+        CostQuery::new(CostRow::LoadWeights, u64::from(tile.cols), operands).cells(tile.cells);
     let g = env.geometry();
     let shape = (g.pe_rows as usize, g.pe_cols as usize);
     let accesses: Vec<_> = src.accesses().collect();
@@ -211,6 +259,10 @@ pub(super) fn matmul_mx(env: &Env<'_>) -> Result<Prepared> {
         group_mode(env, inst.get(m::PSUM_ACCUMULATE_FLAGS), inst.get(m::PSUM_ZERO_REGION), m::DST)?;
     let out = output_dtype(env, src.dtype, false, inst.get(m::OUT_DTYPE))?;
     let dst = Destination::decode(env, m::DST, out, &tile, mode)?;
+    scattered_beside(&src.words, &dst)?;
+    if src.words.offsets_partition().is_some() {
+        whole_array(&tile, false)?;
+    }
     let n = dst.len();
     if src.columns() != n {
         return Err(Error::illegal(
@@ -220,7 +272,7 @@ pub(super) fn matmul_mx(env: &Env<'_>) -> Result<Prepared> {
     }
     let mut operands = Operands::new();
     src.words.cost_source(env, &mut operands);
-    let cost = CostQuery::new(CostRow::Matmul, n as u64, operands);
+    let cost = CostQuery::new(CostRow::Matmul, n as u64, operands).cells(tile.cells);
     let flops = 2 * u64::from(tile.rows) * u64::from(tile.cols) * (n * LANES) as u64;
     let accesses: Vec<_> = src.accesses().chain(dst.accesses()).collect();
     let g = env.geometry();

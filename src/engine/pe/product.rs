@@ -74,12 +74,34 @@ impl Moving {
     }
 }
 
+/// How v1 feeds several array rows from one row in memory: of every group of `rows` rows only the
+/// first `resolution` are read. The next `resolution` rows of the group get the same elements
+/// without the first `shift`, those after them without the first `2 * shift`, and so on
+/// (vendor: field descriptions and wave generator of the first compiler for v1).
+///
+/// OPEN: where a shortened row ends, zeros follow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Replication {
+    pub rows: u32,
+    pub resolution: u32,
+    pub shift: usize,
+}
+
+impl Replication {
+    /// The row in memory that array row `k` gets, and how many of its elements are left out.
+    pub fn source(&self, k: u32) -> (u32, usize) {
+        let inside = k % self.rows;
+        let copy = inside / self.resolution;
+        (k - copy * self.resolution, copy as usize * self.shift)
+    }
+}
+
 /// Reads the moving operand: `lanes` values for each row and column.
 pub(super) fn read_moving(
     lane: &mut Lane<'_>,
     src: &Operand,
-    lanes: usize,
-    interleave: Interleave,
+    (lanes, interleave): (usize, Interleave),
+    replication: Option<Replication>,
     reduced: bool,
     level: Level,
 ) -> Result<Moving> {
@@ -90,9 +112,16 @@ pub(super) fn read_moving(
     let mut moving = Moving::new(data, src.channels as usize * lanes, cols, level);
     let mut result = Ok(());
     for k in 0..src.channels {
-        result = src.gather_f32(lane, k, &mut row);
+        let (from, skip) = replication.map_or((k, 0), |r| r.source(k));
+        result = src.gather_f32(lane, from, &mut row);
         if result.is_err() {
             break;
+        }
+        if skip != 0 {
+            let skip = skip.min(row.len());
+            row.rotate_left(skip);
+            let end = row.len() - skip;
+            row[end..].fill(0.0);
         }
         if reduced {
             reduce_precision(&mut row);

@@ -124,10 +124,14 @@ pub(super) fn drain(
 ) -> Result<()> {
     let (space, partition, low, len) = dst.row(c);
     let whole = low..low + len;
-    let contiguous = dst.walk.is_contiguous();
+    let contiguous = dst.is_contiguous();
     if let Mode::Begin(region) = mode {
         pending.set(partition, region, true);
     }
+    let places: Option<Vec<u64>> = match dst.offsets_partition() {
+        Some(_) => Some(dst.places(lane, c)?.collect()),
+        None => None,
+    };
     let row = lane.mem.row_mut(space, partition, low, len)?;
     if let (Values::Float(values), Dtype::Fp32, true) = (values, dst.dtype, contiguous) {
         let state = match mode {
@@ -149,7 +153,10 @@ pub(super) fn drain(
             return Ok(());
         }
     }
-    let offsets = || dst.walk.offsets().map(|at| at as u64);
+    let offsets = || {
+        let walk = places.is_none().then(|| dst.walk.offsets().map(|at| at as u64));
+        walk.into_iter().flatten().chain(places.iter().flatten().copied())
+    };
     if *mode != Mode::Accumulate {
         for at in offsets() {
             pending.set(partition, &(at..at + dst.walk.elem as u64), true);

@@ -178,7 +178,7 @@ pub(super) fn matmul_sparse(env: &Env<'_>) -> Result<Prepared> {
     }
     let mut operands = Operands::new();
     src.cost_source(env, &mut operands);
-    let cost = CostQuery::new(CostRow::Matmul, n as u64, operands);
+    let cost = CostQuery::new(CostRow::Matmul, n as u64, operands).cells(tile.cells);
     let flops = 2 * u64::from(tile.rows) * u64::from(tile.cols) * n as u64;
     let accesses: Vec<_> = std::iter::once(src.read()).chain(dst.accesses()).collect();
     let g = env.geometry();

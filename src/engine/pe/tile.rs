@@ -3,6 +3,7 @@
 use crate::engine::Env;
 use crate::error::{Error, Result};
 use crate::isa::{Field, Generation, b};
+use crate::machine::array::cells;
 
 /// A rectangle of the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub(super) struct Tile {
     pub col: u32,
     /// Active columns.
     pub cols: u32,
+    /// Cells of the array that its groups span, for the time it takes.
+    pub cells: u16,
 }
 
 /// Where the fields that describe a tile stand in a struct. A struct has the groups or the tile
@@ -113,7 +116,8 @@ impl Tile {
                 format!("{cols} active columns from column {col}; this tile has {max_cols}"),
             ));
         }
-        Ok(Tile { row, rows, col, cols })
+        let cells = cells((row, max_rows), (col, max_cols), (g.pe_rows, g.pe_cols));
+        Ok(Tile { row, rows, col, cols, cells })
     }
 
     /// Checks that a source lies in the partitions that feed the tile's rows.

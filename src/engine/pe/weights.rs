@@ -8,6 +8,8 @@ use super::array::Array;
 use super::product::{Interleave, reduce_precision};
 use super::tile::{Tile, TileFields};
 use crate::engine::cost::Operands;
+use crate::engine::indirection::{refused, same_partition};
+use crate::engine::operand::sbuf_place;
 use crate::engine::{CostQuery, CostRow, Env, Lane, Operand, Outcome, Prepared, Work};
 use crate::error::{Error, Result};
 use crate::isa::{Field, Generation, Pattern, TensorPattern, b, e, f};
@@ -96,15 +98,36 @@ pub(super) fn lanes(perf_opt: u64, dtype: Dtype) -> Result<(usize, Interleave)> 
 pub(super) fn source(env: &Env<'_>, field: Field, dtype: Dtype, rows: u32) -> Result<Operand> {
     match env.inst.pattern(field)? {
         Pattern::Tensor(pattern) => sbuf_operand(env, &pattern, dtype, rows),
-        Pattern::MxV2 { .. } => Err(Error::missing_spec(
-            "how an MXTENSOR_V2 operand lays out its blocks and counts",
-            "firmware/kernels/mx-dequant 6.2",
-        )),
-        other => Err(Error::unimplemented(format!(
-            "{} with a source of the form {other:?}",
-            env.inst.def()?.name
-        ))),
+        Pattern::Indirect { index, data, num } => {
+            // (wiki: errors of the compiler, BIR705)
+            if !matches!(dtype, Dtype::Fp16 | Dtype::Bf16)
+                && !(dtype.is_float() && dtype.size() == 1)
+            {
+                return Err(refused(format!("PE gathers FP16, BF16 and FP8, not {dtype}")));
+            }
+            let operand = Operand::indirect(env, (index, data, num), dtype, rows, sbuf_place)?;
+            same_partition(&operand)?;
+            in_sbuf(operand)
+        }
+        _ => env.inst.tensor(field).and_then(|pattern| sbuf_operand(env, &pattern, dtype, rows)),
     }
+}
+
+/// Refuses what goes with no indirect operand of PE: transposes and tiles of the array
+/// (vendor docs: nki.isa.nc_matmul).
+///
+/// # Errors
+/// `tensor_indirection`.
+pub(super) fn whole_array(tile: &Tile, transpose: bool) -> Result<()> {
+    if transpose {
+        return Err(refused("a transposing PE instruction takes no indirect operand"));
+    }
+    if tile.row != 0 || tile.col != 0 {
+        return Err(refused(
+            "an indirect operand of PE needs a tile that starts at row and column 0",
+        ));
+    }
+    Ok(())
 }
 
 /// As [`source`], for a pattern.
@@ -117,7 +140,10 @@ pub(super) fn sbuf_operand(
     dtype: Dtype,
     rows: u32,
 ) -> Result<Operand> {
-    let operand = Operand::resolve_in_sbuf(env, pattern, dtype, rows)?;
+    in_sbuf(Operand::resolve_in_sbuf(env, pattern, dtype, rows)?)
+}
+
+fn in_sbuf(operand: Operand) -> Result<Operand> {
     if operand.space != Space::Sbuf {
         return Err(Error::illegal("allowed_in_psum", "PE reads its operands from SBUF only"));
     }
@@ -188,6 +214,9 @@ pub(super) fn ldweights(env: &Env<'_>) -> Result<Prepared> {
     let src = source(env, f::s3_lw::SRC, element, rows)?;
     let tile = Tile::decode(env, &TILE, src.partition)?;
     tile.check_source(src.partition)?;
+    if src.offsets_partition().is_some() {
+        whole_array(&tile, transpose)?;
+    }
     let want = tile.cols as usize * lanes;
     if src.len() != want {
         return Err(Error::illegal(
@@ -207,7 +236,8 @@ pub(super) fn ldweights(env: &Env<'_>) -> Result<Prepared> {
     let mut operands = Operands::new();
     src.cost_source(env, &mut operands);
     let cost = CostQuery::new(CostRow::LoadWeights, u64::from(tile.cols), operands)
-        .passes(super::matmul::passes(inst.get(f::s3_lw::FP32_MODE)));
+        .passes(super::matmul::passes(inst.get(f::s3_lw::FP32_MODE)))
+        .cells(tile.cells);
     let load = Load {
         tile,
         dtype,
@@ -221,7 +251,9 @@ pub(super) fn ldweights(env: &Env<'_>) -> Result<Prepared> {
         array: (g.pe_rows as usize, g.pe_cols as usize),
         src,
     };
-    Ok(Work::new([load.src.read()], cost, move |lane| run(&load, lane)).into())
+    let reads = std::iter::once(load.src.read()).chain(load.src.offsets_read());
+    let accesses: Vec<_> = reads.collect();
+    Ok(Work::new(accesses, cost, move |lane| run(&load, lane)).into())
 }
 
 fn run(load: &Load, lane: &mut Lane<'_>) -> Result<Outcome> {

@@ -18,10 +18,9 @@ use crate::numeric::{AluOp, Dtype, alu};
 /// since the result is an address.
 fn domain(op0: AluOp, op1: AluOp, din: Dtype, dout: Dtype) -> Option<Dtype> {
     use AluOp::{Add, Bypass, IsLt, Mult, Subtract};
-    use Dtype::{Int32, Int64, Uint32, Uint64};
+    use Dtype::{Int32, Uint32, Uint64};
     match (op0, op1, din, dout) {
-        (Mult, Add, Int32, Uint64) => Some(Uint64),
-        (Add, Bypass, Int32 | Int64 | Uint64, Uint64) => Some(Uint64),
+        (Mult, Add, Int32, Uint64) | (Add, Bypass, Int32, Uint64) => Some(Uint64),
         (Mult, Bypass | Add, Int32, Int32) => Some(Int32),
         (Subtract, IsLt, Uint64, out) if out.is_int_datapath() => Some(Uint64),
         (Subtract, IsLt, Uint32, out) if out.is_int_datapath() => Some(Uint32),

@@ -2,7 +2,8 @@
 
 use smallvec::SmallVec;
 
-use crate::engine::cost::{CostQuery, CostRow, Operands};
+use crate::engine::cost::{CostQuery, CostRow, Operands, Operation};
+use crate::engine::indirection::{same_partition, scatter_beside};
 use crate::engine::{Env, Lane, Operand, Outcome, Prepared, Work};
 use crate::error::{Error, ErrorClass, Result};
 use crate::isa::{Engine, Field, Generation, e};
@@ -40,9 +41,9 @@ const MAX_ELEMENTS: usize = 1 << 23;
 /// The tensor operand in `field`.
 ///
 /// # Errors
-/// As [`Operand::new`]; missing specification for an indirect pattern (v4 and later).
+/// As [`Operand::any_form`].
 pub(super) fn operand(env: &Env<'_>, field: Field, dtype: Dtype, channels: u32) -> Result<Operand> {
-    checked(field, Operand::new(env, field, dtype, channels))
+    checked(field, Operand::any_form(env, field, dtype, channels)?)
 }
 
 /// As [`operand`] for one that is never in PSUM, see [`Operand::in_sbuf`].
@@ -52,23 +53,10 @@ pub(super) fn sbuf_operand(
     dtype: Dtype,
     channels: u32,
 ) -> Result<Operand> {
-    checked(field, Operand::in_sbuf(env, field, dtype, channels))
+    checked(field, Operand::in_sbuf(env, field, dtype, channels)?)
 }
 
-fn checked(field: Field, operand: Result<Operand>) -> Result<Operand> {
-    let operand = match operand {
-        Err(e) if e.class == ErrorClass::Unimplemented => {
-            return Err(Error::missing_spec(
-                format!(
-                    "type and unit of the indices of an indirect operand `{}` of an elementwise \
-                     opcode",
-                    field.name
-                ),
-                "wiki: dma/sbuf-psum-banks",
-            ));
-        }
-        other => other?,
-    };
+fn checked(field: Field, operand: Operand) -> Result<Operand> {
     if operand.len() > MAX_ELEMENTS {
         return Err(Error::new(
             ErrorClass::LimitReached,
@@ -214,6 +202,8 @@ pub(super) struct Plan<'e, 'a> {
     operands: Operands,
     sources: SmallVec<[Operand; 4]>,
     dests: SmallVec<[Operand; 2]>,
+    /// Memory and partition of the first tensor source, or of its offsets.
+    lead: Option<(Space, u32)>,
     flops: u64,
 }
 
@@ -225,6 +215,7 @@ impl<'e, 'a> Plan<'e, 'a> {
             operands: Operands::new(),
             sources: SmallVec::new(),
             dests: SmallVec::new(),
+            lead: None,
             flops: 0,
         }
     }
@@ -242,6 +233,12 @@ impl<'e, 'a> Plan<'e, 'a> {
         self.reachable(operand)?;
         operand.cost_source(self.env, &mut self.operands);
         self.accesses.push(operand.read());
+        self.accesses.extend(operand.offsets_read());
+        same_partition(operand)?;
+        self.lead.get_or_insert(match operand.offsets_partition() {
+            Some(partition) => (Space::Sbuf, partition),
+            None => (operand.space, operand.partition),
+        });
         self.sources.push(operand.clone());
         Ok(self)
     }
@@ -260,6 +257,8 @@ impl<'e, 'a> Plan<'e, 'a> {
     pub(super) fn dest(mut self, operand: &Operand) -> Result<Self> {
         self.reachable(operand)?;
         operand.cost_dest(self.env, &mut self.operands);
+        scatter_beside(operand, self.lead)?;
+        self.accesses.extend(operand.offsets_read());
         self.accesses.push(operand.write());
         self.dests.push(operand.clone());
         Ok(self)
@@ -272,6 +271,12 @@ impl<'e, 'a> Plan<'e, 'a> {
             self.accesses.push(access.maybe());
         }
         Ok(self)
+    }
+
+    /// States what is computed, where the rate depends on it.
+    pub(super) fn operation(mut self, operation: impl Into<Operation>) -> Self {
+        self.operands.operation = operation.into();
+        self
     }
 
     /// States floating-point operations.

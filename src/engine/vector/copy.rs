@@ -6,7 +6,7 @@ use std::mem::take;
 use super::common::*;
 use super::reduce::operands;
 use super::rows::*;
-use crate::engine::cost::CostRow;
+use crate::engine::cost::{CostRow, Operation};
 use crate::engine::{Env, Operand, Outcome, Prepared};
 use crate::error::Result;
 use crate::isa::Generation;
@@ -41,9 +41,8 @@ pub(super) fn copy_or_cast(env: &Env<'_>, src: Operand, dst: Operand) -> Result<
     let plan = Plan::new(env).source(&src)?.dest(&dst)?;
     let order = plan.order(dst.channels)?;
     let moves = src.dtype == dst.dtype;
-    let dense = src.walk.is_contiguous()
-        && dst.walk.is_contiguous()
-        && (moves || !dst.rounds_stochastically());
+    let dense =
+        src.is_contiguous() && dst.is_contiguous() && (moves || !dst.rounds_stochastically());
     plan.work(CostRow::Copy, dst.len(), move |lane| {
         let mut f = take(&mut lane.scratch.f32);
         let mut b = take(&mut lane.scratch.bits);
@@ -93,7 +92,8 @@ pub(super) fn memset(env: &Env<'_>) -> Result<Prepared> {
     let dst = operand(env, mr::DST, dtype(env, mr::DTYPE)?, n)?;
     let value = env.inst.get(mr::SET_VALUE);
     let len = dst.len();
-    Plan::new(env).dest(&dst)?.work(CostRow::Memset, len, move |lane| {
+    let operation = if value == 0 { Operation::Zero } else { Operation::Other };
+    Plan::new(env).dest(&dst)?.operation(operation).work(CostRow::Memset, len, move |lane| {
         let mut b = take(&mut lane.scratch.bits);
         b[0].clear();
         b[0].resize(len, value);

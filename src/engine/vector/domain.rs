@@ -51,6 +51,14 @@ pub(super) fn native_or_float(
     out: Dtype,
 ) -> Result<Domain> {
     engine_has(env, op)?;
+    // The vector engine of v5 has integer operations with scalars only
+    // (wiki: firmware/kernels/tensor-tensor-64bit 2.2).
+    if op.is_int() && env.engine != Engine::Pool {
+        return Err(Error::illegal(
+            "is_valid_tensor_tensor_arith_dve",
+            format!("{op} exists on POOL only, not on {:?}", env.engine),
+        ));
+    }
     let all = || sources.iter().copied().chain([out]);
     let wide = all().any(|d| d.bits() == 64);
     if wide && env.engine != Engine::Pool {

@@ -242,7 +242,7 @@ pub const OPS: &[Op] = &[
     Op::missing(
         op::REG_LOAD,
         "REG_LOAD",
-        "what REG_LOAD does: no page gives its struct or its body",
+        "where REG_LOAD has its source, its first register and its parallel mode, and what it does",
         "wiki: firmware/kernels/opcode-catalog-ledger",
     ),
     Op::missing(
@@ -254,7 +254,7 @@ pub const OPS: &[Op] = &[
     Op::missing(
         op::REG_SHUFFLE,
         "REG_SHUFFLE",
-        "what REG_SHUFFLE does: no page gives its struct or its body",
+        "where REG_SHUFFLE has its first register and its selectors, and what it does",
         "wiki: firmware/kernels/opcode-catalog-ledger",
     ),
     Op::missing(

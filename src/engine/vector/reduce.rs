@@ -125,6 +125,7 @@ pub(super) fn tensor_reduce_max_bf16(env: &Env<'_>) -> Result<Prepared> {
 fn run(env: &Env<'_>, r: Reduce, domain: Domain, transposed: bool) -> Result<Prepared> {
     let (n, len) = (r.src.channels, r.src.len());
     let plan = Plan::new(env).source(&r.src)?.dest(&r.dst)?.flops(u64::from(n) * len as u64);
+    let plan = plan.operation(r.op);
     // Channels per step: transposing reads 32 before it writes any of them.
     let step = if transposed { TILE as u32 } else { 1 };
     if transposed {

@@ -3,7 +3,6 @@
 
 use crate::engine::{Lane, Operand};
 use crate::error::{Error, Result};
-use crate::numeric::convert::store_f32_config;
 use crate::numeric::{self, Dtype, Rounding};
 
 /// Channels and elements of a transposed tile.
@@ -11,7 +10,7 @@ pub(super) const TILE: usize = 32;
 
 /// Whether the elements of a row can be used as host FP32 numbers where they lie.
 pub(super) fn is_plain_f32(operand: &Operand) -> bool {
-    operand.dtype == Dtype::Fp32 && operand.walk.is_contiguous() && cfg!(target_endian = "little")
+    operand.dtype == Dtype::Fp32 && operand.is_contiguous() && cfg!(target_endian = "little")
 }
 
 /// The bytes of a contiguous FP32 row as numbers, if they are aligned.
@@ -60,15 +59,9 @@ pub(super) fn narrow_to_bits(
     bytes: &mut Vec<u8>,
     out: &mut Vec<u64>,
 ) -> Result<()> {
-    let (dtype, fp8) = (operand.dtype, operand.fp8());
+    let dtype = operand.dtype;
     bytes.resize(values.len() * dtype.size(), 0);
-    if operand.rounds_stochastically() {
-        lane.state.indirect.random.with_output_lfsr(operand.partition + c, |lfsr| {
-            store_f32_config(dtype, values, bytes, Rounding::Stochastic(lfsr), fp8)
-        })?;
-    } else {
-        store_f32_config(dtype, values, bytes, Rounding::NearestEven, fp8)?;
-    }
+    operand.narrow(lane, c, dtype, values, bytes)?;
     out.resize(values.len(), 0);
     numeric::load_bits(dtype, bytes, out)
 }
@@ -89,11 +82,12 @@ pub(super) fn store_where(
         )));
     }
     let (space, partition, first, len) = operand.row(c);
+    let places = operand.places(lane, c)?;
     let row = lane.mem.row_mut(space, partition, first, len)?;
     let size = operand.walk.elem;
-    for (k, at) in operand.walk.offsets().enumerate() {
+    for (k, at) in places.enumerate() {
         if keep(k) {
-            let at = (at - first as i64) as usize;
+            let at = (at - first) as usize;
             let element = row.get_mut(at..at + size).ok_or_else(|| {
                 Error::internal(format!("element {k} lies outside the span of its operand"))
             })?;

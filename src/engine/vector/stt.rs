@@ -7,7 +7,7 @@ use super::accumulator::{Command, command};
 use super::common::*;
 use super::rows::*;
 use super::scalar::Scalar;
-use crate::engine::cost::CostRow;
+use crate::engine::cost::{CostRow, Operation};
 use crate::engine::{Env, Operand, Outcome, Prepared};
 use crate::error::{Error, Result};
 use crate::isa::{e, f::s2s2d2_stt as st};
@@ -75,6 +75,10 @@ pub(super) fn scalar_tensor_tensor_arith(env: &Env<'_>) -> Result<Prepared> {
     let (n, len) = (dst.channels, dst.len());
     let plan = Plan::new(env).source(&src0)?.source(&src1)?.scalar(&imm0)?.dest(&dst)?;
     let plan = plan.flops(2 * u64::from(n) * len as u64);
+    let plan = match (op0, op1) {
+        (AluOp::Subtract, AluOp::Mult) => plan.operation(Operation::SubtractMult),
+        _ => plan,
+    };
     let order = plan.order(n)?;
     plan.work(CostRow::ScalarTensorTensor, len, move |lane| {
         let mut f = take(&mut lane.scratch.f32);

@@ -9,7 +9,7 @@ use super::rows::*;
 use crate::engine::cost::CostRow;
 use crate::engine::{Env, Lane, Operand, Outcome, Prepared};
 use crate::error::{Error, Result};
-use crate::isa::f::s3s3d3_tt as tt;
+use crate::isa::{Engine, f::s3s3d3_tt as tt};
 use crate::numeric::simd::vectorize;
 use crate::numeric::{AluOp, Dtype, alu};
 
@@ -43,6 +43,9 @@ pub(super) fn tensor_tensor_bitvec_op(env: &Env<'_>) -> Result<Prepared> {
     let (src0, src1, dst) = operands(env)?;
     for dtype in [src0.dtype, src1.dtype, dst.dtype] {
         require_int(dtype)?;
+        if dtype.bits() == 64 && env.engine != Engine::Pool {
+            return Err(Error::illegal("engine_dtype", "64-bit integers exist on POOL only"));
+        }
     }
     let domain = Domain::Bits(dst.dtype.bits());
     tensor_tensor(env, op, domain, src0, src1, dst)
@@ -85,7 +88,7 @@ pub(super) fn tensor_tensor(
     if !op.is_unary() {
         plan = plan.source(&src1)?;
     }
-    plan = plan.dest(&dst)?.flops(u64::from(n) * len as u64);
+    plan = plan.dest(&dst)?.flops(u64::from(n) * len as u64).operation(op);
     let order = plan.order(n)?;
     let plain = !op.is_unary() && [&src0, &src1, &dst].into_iter().all(is_plain_f32);
     // A single-operand operation does not read src1; its place in the evaluator is filled by src0.

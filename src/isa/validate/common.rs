@@ -10,6 +10,7 @@ use crate::isa::geometry::dtype_bytes;
 use crate::isa::inst::INST_WORD_LEN;
 use crate::isa::pattern::{Addr4, Pattern};
 use crate::isa::tables::{class, e, enums, op};
+use crate::numeric::mx::legal_block_shape;
 
 rules! {
     INST_LEN "has_valid_inst_len" "neuronx-runtime isa/instruction-record"
@@ -44,6 +45,10 @@ rules! {
         "the active partitions must exist and start where their number allows";
     INDIRECT_QUADRANT "indirect_quadrant_check" "neuronx-runtime isa/validator-architecture"
         "indices and data of an indirect pattern must share an SBUF quadrant unless the data is in PSUM";
+    MX_PATTERN "mxmem1d_valid" "neuronx-cc isa/mxmem-pattern1d"
+        "an MX pattern has elements, a step of 1 or -1, and its scales 0, 4, 8 or 12 partitions into the quadrant";
+    MX_V2 "mxtensor_v2_valid" "compiler/mx-device-bodies 3.3"
+        "an MX pattern of v5 has blocks of 16 partitions by 1 or 16, steps of whole words and scales of a scale type or FP8_EXP4, or none";
     DTYPE "dtype_invalid_check" "firmware/kernels/tensor-tensor"
         "the element type must be a valid dtype of the generation";
     DTYPE_FP32R "dtype_fp32r_illegal_check" "firmware/kernels/tensor-tensor"
@@ -309,17 +314,48 @@ fn tensor(cx: &mut Context<'_>, def: &'static OpcodeDef, operand: &Operand) -> R
             address(cx, what, data, bytes, region, n)?;
             indirect_quadrant(cx, what, index, data)
         }
-        Pattern::MxTensor { data, scale, .. } | Pattern::MxV2 { data, scale, .. } => {
-            address(cx, what, data, bytes, region, n)?;
-            address(cx, what, scale, 1, region, 1)
+        Pattern::MxTensor { data, scale, num, step, scale_partition } => {
+            // four elements in a word of four bytes, or of two
+            let word = if code == e::dtype::FP4_EXP2 { 2 } else { 4 };
+            address(cx, what, data, word, region, n)?;
+            address(cx, what, scale, 1, region, 1)?;
+            let walk = data.shape_from_register() || num > 0 && matches!(step, 1 | -1);
+            mx_pattern(cx, what, walk, scale_partition, data)
         }
-        Pattern::MxIndirect { index, data, .. } => {
+        Pattern::MxV2 { data, scale, step_data, step_scale, p_f_dim, scale_dtype, .. } => {
+            use e::dtype::{FP8_EXP4, INVALID, SFP8_E5, SFP8_E6, SFP8_E7, SFP8_E8};
+            address(cx, what, data, bytes, region, n)?;
+            address(cx, what, scale, 1, region, 1)?;
+            let scales =
+                matches!(scale_dtype, INVALID | FP8_EXP4 | SFP8_E5 | SFP8_E6 | SFP8_E7 | SFP8_E8);
+            let ok = legal_block_shape(p_f_dim) && step_data % 4 == 0 && step_scale % 4 == 0;
+            cx.require(&MX_V2, ok && scales, || {
+                format!("`{what}`: blocks {p_f_dim:#04x}, steps {step_data} and {step_scale}, scales {scale_dtype:#04x}")
+            })
+        }
+        Pattern::MxIndirect { index, data, num, scale_base_partition, .. } => {
             address(cx, what, index, 1, Region::Both, n)?;
             address(cx, what, data, bytes, region, n)?;
-            indirect_quadrant(cx, what, index, data)
+            indirect_quadrant(cx, what, index, data)?;
+            mx_pattern(cx, what, num > 0, scale_base_partition, data)
         }
         Pattern::Data { .. } => Ok(()),
     }
+}
+
+/// Count, step and scale partition of an MX pattern; with a register as data address the partition
+/// is not looked at.
+fn mx_pattern(
+    cx: &mut Context<'_>,
+    what: &str,
+    walk: bool,
+    scale_partition: u8,
+    data: Addr4,
+) -> Result<()> {
+    let place = data.reg().is_some() || matches!(scale_partition, 0 | 4 | 8 | 12);
+    cx.require(&MX_PATTERN, walk && place, || {
+        format!("`{what}` with scales from partition {scale_partition}")
+    })
 }
 
 fn lands_in_psum(cx: &Context<'_>, addr: Addr4, region: Region) -> bool {
@@ -404,8 +440,8 @@ fn span(cx: &mut Context<'_>, what: &str, a: u32, psum: bool, n: u32) -> Result<
 fn indirect_quadrant(cx: &mut Context<'_>, what: &str, index: Addr4, data: Addr4) -> Result<()> {
     let (Some(i), Some(d)) = (index.imm(), data.imm()) else { return Ok(()) };
     let g = cx.geometry;
-    let psum = cx.generation() != Generation::V5 && g.in_psum(d);
-    let ok = psum || g.sbuf_quadrant(i) == g.sbuf_quadrant(d);
+    // on v5 the address of a PSUM destination may name an SBUF partition as well
+    let ok = g.in_psum(d) || g.sbuf_quadrant(i) == g.sbuf_quadrant(d);
     cx.require(&INDIRECT_QUADRANT, ok, || format!("`{what}`: indices at {i:#x}, data at {d:#x}"))
 }
 

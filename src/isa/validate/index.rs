@@ -9,6 +9,8 @@ pub(super) fn of_struct(name: &str) -> &'static [&'static Rule] {
         "S3S3D3_TT" => &[
             &vector::TT_OPS,
             &vector::TT_WIDE,
+            &vector::TT_DVE,
+            &vector::TT_SIGNS,
             &vector::TT_BITVEC_TYPES,
             &vector::PREDICATE,
             &vector::PREDICATED_TYPES,

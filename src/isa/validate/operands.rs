@@ -97,10 +97,11 @@ pub(super) fn of(name: &str) -> &'static [Operand] {
         }
         "S3D3_AC" | "S3D3_AQ" => const { &[read("src", Lo("in_bias_dtype")), write("dst", OUT)] },
         "S3D3_MM" | "S4D3_MM" => const { &[read("src", IN), write("dst", OUT)] },
-        "SMX1D3_MM" => const { &[write("dst", OUT)] },
+        "SMX1_LW" => const { &[read("src", IN)] },
+        "SMX1D3_MM" => const { &[read("src", IN), write("dst", OUT)] },
         // The seed source is checked by its own rule; the destination is 32-bit words.
         "S2S1D2_PE_SEED" => &[],
-        "S3DMX1_QUANT" => const { &[read("src", UINT32)] },
+        "S3DMX1_QUANT" => const { &[read("src", UINT32), write("dst", OUT)] },
         "S3D3_SC" => const { &[read("src", IN), write("dst", Field("out_struct_dtype"))] },
         "S2D2D2_SC" => {
             const {
@@ -113,8 +114,17 @@ pub(super) fn of(name: &str) -> &'static [Operand] {
         }
         "S2_BN" => const { &[read("src", Field("dtype"))] },
         "S2_BNPL2" => const { &[read("src", Field("src_dtype"))] },
-        "S3S3D1_BN" | "S3S3D1_BN2" => {
+        "S3S3D1_BN" => {
             const { &[read("src0", Lo(PAIR)), read("src1", Hi(PAIR)), write("dst", OUT)] }
+        }
+        "S3S3D1_BN2" => {
+            const {
+                &[
+                    read("src0", Lo(PAIR)),
+                    read("src1", Hi(PAIR)),
+                    write("dst", Hi("immediate_out_dtype")),
+                ]
+            }
         }
         _ => &[],
     }

@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::isa::defs::OpcodeDef;
 use crate::isa::generation::{Engine, Generation};
 use crate::isa::geometry::dtype_bytes;
+use crate::isa::pattern::Pattern;
 use crate::isa::tables::{class, e, op};
 
 rules! {
@@ -212,12 +213,13 @@ fn state_words(cx: &Context<'_>) -> Option<u64> {
     use e::rand_src::{OUTPUT_CVT_LFSR, RNG_LFSR, RNG_PHILOX, RNG_XORWOW};
     let v4 = matches!(cx.generation(), Generation::V4 | Generation::V4Plus);
     let key = (cx.byte("rand_algorithm"), cx.byte("rand_generator"));
+    let from = |first: Generation| cx.generation() >= first;
     match (cx.engine, key) {
         (Engine::Pool, (PHILOX, RNG_PHILOX)) => Some(7),
-        (Engine::Pool, (XORWOW, RNG_XORWOW)) => Some(6),
-        (Engine::Pool, (LFSR, OUTPUT_CVT_LFSR)) => Some(1),
-        (Engine::Dve, (XORWOW, RNG_XORWOW)) => Some(24),
-        (Engine::Dve, (LFSR, RNG_LFSR | OUTPUT_CVT_LFSR)) => Some(4),
+        (Engine::Pool, (XORWOW, RNG_XORWOW)) if from(Generation::V3) => Some(6),
+        (Engine::Pool, (LFSR, OUTPUT_CVT_LFSR)) if from(Generation::V4) => Some(1),
+        (Engine::Dve, (XORWOW, RNG_XORWOW)) if from(Generation::V4) => Some(24),
+        (Engine::Dve, (LFSR, RNG_LFSR | OUTPUT_CVT_LFSR)) if from(Generation::V4) => Some(4),
         (Engine::Act, (LFSR, OUTPUT_CVT_LFSR)) if v4 => Some(2),
         _ => None,
     }
@@ -238,7 +240,9 @@ pub(super) fn rand_set_state(cx: &mut Context<'_>, _def: &'static OpcodeDef) -> 
     let ok = if from_tensor {
         imm.iter().all(|b| *b == 0)
     } else {
-        cx.byte("rand_algorithm") == e::rand_algorithm::PHILOX
+        cx.engine == Engine::Pool
+            && cx.byte("rand_algorithm") == e::rand_algorithm::PHILOX
+            && cx.byte("rand_generator") == e::rand_src::RNG_PHILOX
             && imm.iter().skip(28).all(|b| *b == 0)
     };
     cx.require(&RAND_IMM, ok, || format!("{imm:02x?}"))?;
@@ -297,7 +301,12 @@ pub(super) fn indirect_copy(cx: &mut Context<'_>, _def: &'static OpcodeDef) -> R
         && cx.byte("dst_num_elem_per_idx") == 0
         && cx.get("dst_buffer_size") == 0
         && cx.get("src_buffer_size") > 1
-        && count.is_none_or(|n| n / u64::from(per.max(1)) <= 4096);
+        // what the cores can stage
+        && count.is_none_or(|n| n <= 1024 && n.is_multiple_of(u64::from(per.max(1))))
+        && match (cx.pattern("src"), count) {
+            (Some(Pattern::Indirect { num, .. }), Some(n)) => u64::from(num) == n,
+            _ => true,
+        };
     cx.require(&INDIRECT_COPY, ok, || {
         format!("{channels} channels, {per} elements per index, {count:?} elements")
     })

@@ -5,7 +5,7 @@ use super::common::{Allow, FP32R, PLAIN, dtype, dtype_field, dtype_name, immedia
 use super::{Context, rules};
 use crate::error::Result;
 use crate::isa::defs::{FieldType, OpcodeDef};
-use crate::isa::generation::Generation;
+use crate::isa::generation::{Engine, Generation};
 use crate::isa::geometry::dtype_bytes;
 use crate::isa::pattern::Addr4;
 use crate::isa::tables::{class, e, enums, op};
@@ -15,6 +15,10 @@ rules! {
         "the operator must be one this opcode performs";
     TT_WIDE "tensor_tensor_64bit_types" "firmware/kernels/tensor-tensor"
         "64-bit operands need an integer operator of their signedness and three 64-bit types";
+    TT_DVE "is_valid_tensor_tensor_arith_dve" "firmware/kernels/tensor-tensor-64bit 2.2"
+        "the vector engine has no POW, integer operators or 64-bit elements here; POOL has";
+    TT_SIGNS "s3s3d3_tt_valid_int_signness" "firmware/kernels/tensor-tensor-64bit"
+        "an integer operator needs three types of its signedness";
     TT_BITVEC_TYPES "tensor_tensor_bitvec_dtypes" "firmware/kernels/tensor-tensor"
         "bit-vector operands share one integer type; a 64-bit shift takes a UINT32 count";
     PARTITIONS "tt_valid_partitions" "firmware/kernels/tensor-tensor"
@@ -176,11 +180,19 @@ pub(super) fn tensor_tensor(cx: &mut Context<'_>, def: &'static OpcodeDef) -> Re
         _ => code == e::alu_op::BYPASS,
     };
     cx.require(&TT_OPS, ok, || op_name(code))?;
-    let wide = matches!(def.byte, op::TENSOR_TENSOR_ARITH_OP | op::TENSOR_TENSOR_BITVEC_OP);
+    // v2 has no path for 64-bit elements (wiki: firmware/kernels/tensor-tensor-64bit).
+    let wide = matches!(def.byte, op::TENSOR_TENSOR_ARITH_OP | op::TENSOR_TENSOR_BITVEC_OP)
+        && cx.generation() != Generation::V2;
     let source = Allow { wide, ..PLAIN };
     dtype(cx, "in0_in1_dtype low", s0, source)?;
     dtype(cx, "in0_in1_dtype high", s1, source)?;
     dtype(cx, "out_dtype", out, Allow { wide, ..FP32R })?;
+    if wide && cx.engine == Engine::Dve {
+        let arith = def.byte == op::TENSOR_TENSOR_ARITH_OP;
+        let special = code == e::alu_op::POW || class::IS_VALID_INT_ALUOP.contains(code);
+        let pool_only = arith && special || [s0, s1, out].into_iter().any(is_wide);
+        cx.require(&TT_DVE, !pool_only, || format!("{} on {}", op_name(code), dtype_name(out)))?;
+    }
     match def.byte {
         op::TENSOR_TENSOR_ARITH_OP => {
             let types = [s0, s1, out];
@@ -193,6 +205,15 @@ pub(super) fn tensor_tensor(cx: &mut Context<'_>, def: &'static OpcodeDef) -> Re
                 };
                 let ok = same && class.contains(code);
                 cx.require(&TT_WIDE, ok, || format!("{} on {types:?}", op_name(code)))?;
+            }
+            if class::IS_VALID_INT_ALUOP.contains(code) {
+                let unsigned = |t: &u8| !is_signed(*t) && (is_int(*t) || is_wide(*t));
+                let ok = class::IS_SIGNED_ALU_OP.contains(code)
+                    && types.iter().all(|t| is_signed(*t))
+                    || class::IS_UNSIGNED_ALU_OP.contains(code) && types.iter().all(unsigned);
+                cx.require(&TT_SIGNS, ok, || {
+                    format!("{} on {:?}", op_name(code), types.map(dtype_name))
+                })?;
             }
         }
         op::TENSOR_TENSOR_BITVEC_OP => {
@@ -282,7 +303,7 @@ pub(super) fn tensor_scalar(cx: &mut Context<'_>, def: &'static OpcodeDef) -> Re
                 && (src0, src1) == (0, 0);
             let int_v5 =
                 def.byte == op::TENSOR_SCALAR_ARITH_OP && cx.generation() == Generation::V5;
-            let dve = |o| arith(o) || class::IS_VALID_INT_ALUOP_DVE.contains(o);
+            let dve = |o| class::IS_VALID_INT_ALUOP_DVE.contains(o);
             let ok = arith(op0) && arith(op1) || rsqrt || int_v5 && dve(op0) && dve(op1);
             cx.require(&TS_OPS, ok, pair)?;
             immediate(cx, "imm0", src0, 4)?;
@@ -444,7 +465,7 @@ pub(super) fn tensor_scalar_addr(cx: &mut Context<'_>, _def: &'static OpcodeDef)
     // Cases A to E of the page. Where a case names one immediate type it is that of the first.
     let ok = match ops {
         (MULT, ADD) if inp == INT32 && out == UINT64 => t0 == INT32 && t1 == UINT64,
-        (ADD, BYPASS) => is_wide(inp) && out == UINT64 && t0 == UINT64 && inline1,
+        (ADD, BYPASS) => inp == INT32 && out == UINT64 && t0 == UINT64 && inline1,
         (MULT, BYPASS) => inp == INT32 && out == INT32 && t0 == INT32,
         (MULT, ADD) => inp == INT32 && out == INT32 && t0 == INT32 && t1 == INT32,
         (SUBTRACT, IS_LT) if inp == UINT64 => small(out) && t0 == UINT64 && t1 == UINT64,
@@ -490,10 +511,11 @@ pub(super) fn copy_predicated_scalar(cx: &mut Context<'_>, _def: &'static Opcode
 }
 
 pub(super) fn range_select(cx: &mut Context<'_>, _def: &'static OpcodeDef) -> Result<()> {
-    const LIMIT: f32 = 16_777_216.0;
+    const LIMIT: f64 = 16_777_216.0;
     let (inp, out) = cx.pair("in_out_dtype");
-    let base = cx.f32("base");
-    let count = cx.count("src").unwrap_or(0) as f32;
+    // in FP32 the sum would round back to the limit
+    let base = f64::from(cx.f32("base"));
+    let count = f64::from(cx.count("src").unwrap_or(0) as u32);
     let compares = [cx.byte("comp_op0"), cx.byte("comp_op1")];
     let ok = is_float(inp)
         && is_float(out)
@@ -543,10 +565,10 @@ pub(super) fn int_wide(cx: &mut Context<'_>, def: &'static OpcodeDef) -> Result<
     let all_int = [s0, s1, d0, d1].iter().all(|t| is_int(*t));
     let shift = class::IS_SHIFT_OP.contains(code);
     let signs = match code {
-        ADD_INT | SUBTRACT_INT | MULT_UINT if tensor => !is_signed(s0) && !is_signed(s1),
-        MULT_INT if tensor => is_signed(s0) && is_signed(s1),
-        _ if shift => !is_signed(s1),
-        _ => is_signed(s0) == is_signed(s1),
+        ADD_INT | SUBTRACT_INT | MULT_UINT => !is_signed(s0) && !is_signed(s1),
+        MULT_INT => is_signed(s0) && is_signed(s1),
+        // The count of a shift is unsigned; a scalar count has the signedness of the tensor too.
+        _ => !is_signed(s1) && (tensor || !is_signed(s0)),
     };
     let outs = shift || class::IS_VALID_32B_INT.contains(d0) && is_signed(d1) == is_signed(s0);
     cx.require(&WIDE_TYPES, all_int && signs && outs, || {

@@ -163,6 +163,14 @@ fn select<T: Use>(op: AluOp, w: Width, user: T) -> Result<T::Out> {
         AbsMaxInt => user.with(|a, b| w.wrap(s.magnitude(a).max(s.magnitude(b)) as i64)),
         AbsMinInt => user.with(|a, b| w.wrap(s.magnitude(a).min(s.magnitude(b)) as i64)),
         ReLu => user.with(|a, _| if w.less(a, 0) { 0 } else { a }),
+        SymmetricClamp => user.with(|a, b| {
+            let larger = w.magnitude(a).max(w.magnitude(b)) as i64;
+            match a {
+                0 => 0,
+                _ if w.less(a, 0) => w.wrap(larger.wrapping_neg()),
+                _ => w.wrap(larger),
+            }
+        }),
         BitwiseNot | BitwiseAnd | BitwiseOr | BitwiseXor | ArithShiftLeft | ArithShiftRight
         | LogicalShiftLeft | LogicalShiftRight => {
             user.with(|a, b| w.wrap(bit_op(op, a as u64, b as u64, w.bits) as i64))
