@@ -178,8 +178,7 @@ impl Board {
                     !old.kind.writes() && !other_stream
                 };
                 // a footprint that only orders the host: the latest of a stream says it all
-                let repeated = !other_stream
-                    && !(old.stamp.judged || stamp.judged)
+                let repeated = !(other_stream || old.stamp.judged || stamp.judged)
                     && old.kind == access.kind
                     && old.region == access.region;
                 if repeated || supersedes && access.certain && access.region.covers(&old.region) {
