@@ -1,7 +1,7 @@
 //! Values over time that follow from the records: DMA activity and use of the PE array.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use super::record::{InstRecord, Record, TransferRecord};
 
@@ -140,48 +140,95 @@ impl QueueDepth {
 pub struct PeUse {
     window: u64,
     peak_per_tick: f64,
-    at: u64,
-    flops: f64,
+    /// FLOPs of windows that later instructions may add to: tiles of the array work side by side,
+    /// so an instruction can start before the one ahead of it ends.
+    open: BTreeMap<u64, f64>,
     last: f64,
 }
 
 impl PeUse {
     /// Windows of `window` ticks; `peak_per_tick` FLOPs are 100 %.
     pub fn new(window: u64, peak_per_tick: f64) -> Self {
-        PeUse { window: window.max(1), peak_per_tick, at: 0, flops: 0.0, last: -1.0 }
+        PeUse { window: window.max(1), peak_per_tick, open: BTreeMap::new(), last: -1.0 }
     }
 
-    /// Takes an instruction of the PE; gives (tick, percent) for each window that is complete and
-    /// whose value differs from the one before.
-    pub fn add(&mut self, i: &InstRecord, mut each: impl FnMut(u64, f64)) {
+    /// Takes an instruction of the PE, in order of their starts; gives (tick, percent) for each
+    /// window that is complete and whose value differs from the one before.
+    pub fn add(&mut self, i: &InstRecord, each: impl FnMut(u64, f64)) {
         if i.flops == 0 {
             return;
         }
+        self.close_before(i.start / self.window, each);
         let per_tick = i.flops as f64 / i.busy_until.saturating_sub(i.start).max(1) as f64;
         let (mut from, to) = (i.start, i.busy_until.max(i.start + 1));
         while from < to {
             let window = from / self.window;
-            if window > self.at {
-                self.close(&mut each);
-                if window > self.at + 1 {
-                    self.at += 1;
-                    self.close(&mut each);
-                }
-                self.at = window;
-            }
             let until = to.min((window + 1) * self.window);
-            self.flops += per_tick * (until - from) as f64;
+            *self.open.entry(window).or_default() += per_tick * (until - from) as f64;
             from = until;
         }
     }
 
-    /// Gives the value of the last window.
-    pub fn close(&mut self, mut each: impl FnMut(u64, f64)) {
-        let percent = 100.0 * self.flops / (self.peak_per_tick * self.window as f64).max(1e-30);
-        self.flops = 0.0;
+    /// Gives the values of the windows that are left.
+    pub fn close(&mut self, each: impl FnMut(u64, f64)) {
+        self.close_before(u64::MAX, each);
+    }
+
+    fn close_before(&mut self, end: u64, mut each: impl FnMut(u64, f64)) {
+        while let Some((&window, &flops)) = self.open.first_key_value().filter(|w| *w.0 < end) {
+            self.open.pop_first();
+            self.give(window, flops, &mut each);
+            let next = self.open.first_key_value().map_or(end, |w| *w.0);
+            if next > window + 1 && next < u64::MAX {
+                self.give(window + 1, 0.0, &mut each);
+            }
+        }
+    }
+
+    fn give(&mut self, window: u64, flops: f64, each: &mut impl FnMut(u64, f64)) {
+        let percent = 100.0 * flops / (self.peak_per_tick * self.window as f64).max(1e-30);
         if percent != self.last {
             self.last = percent;
-            each(self.at * self.window, percent);
+            each(window * self.window, percent);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matmul(start: u64, busy_until: u64, flops: u64) -> InstRecord {
+        InstRecord {
+            stream: 0,
+            pc: 0,
+            index: 0,
+            opcode: 2,
+            data_path: true,
+            head: start,
+            granted: start,
+            issue: start,
+            start,
+            busy_until,
+            reads_done: busy_until,
+            end: busy_until,
+            waited: None,
+            stall: None,
+            bytes: [0; 2],
+            by_memory: [[0; 2]; 3],
+            flops,
+        }
+    }
+
+    #[test]
+    fn tiles_side_by_side_use_the_array_once() {
+        let mut points = Vec::new();
+        let mut pe = PeUse::new(10, 4.0);
+        // two tiles, each half of the array: one ends in a later window than the other starts in
+        pe.add(&matmul(0, 20, 40), |t, p| points.push((t, p)));
+        pe.add(&matmul(5, 25, 40), |t, p| points.push((t, p)));
+        pe.add(&matmul(50, 60, 40), |t, p| points.push((t, p)));
+        pe.close(|t, p| points.push((t, p)));
+        assert_eq!(points, [(0, 75.0), (10, 100.0), (20, 25.0), (30, 0.0), (50, 100.0)]);
     }
 }
