@@ -100,8 +100,10 @@ pub(super) struct SavedQueue {
     pub clock: Clock,
 }
 
-/// Footprint, bytes, partitions, whether it loads, descriptors; bytes and rows of HBM, pace.
-pub(super) type SavedTransfer = (Footprint, (u64, u32, bool, u64), (u64, u64, Pace));
+/// Bytes, partitions, whether it loads, descriptors.
+type Moved = (u64, u32, bool, u64);
+/// Bytes and rows of HBM, pace.
+type OnHbm = (u64, u64, Pace);
 
 /// A job that was rung for; of a request, what is left once it runs.
 #[derive(Serialize, Deserialize)]
@@ -111,7 +113,7 @@ pub(super) struct SavedRung {
     pub place: u32,
     pub delay: u64,
     pub block: Option<usize>,
-    pub transfers: Vec<SavedTransfer>,
+    pub transfers: Vec<(Footprint, Moved, OnHbm)>,
     pub semaphores: Vec<(u16, u32)>,
 }
 
