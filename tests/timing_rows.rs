@@ -45,7 +45,8 @@ fn rates_follow_their_conditions() {
     use Generation::{V2, V3, V4};
     use Operation as O;
     let n = 512;
-    let table: &[(Generation, CostRow, &[Side], Side, Operation, u64)] = &[
+    type Row = (Generation, CostRow, &'static [Side], Side, Operation, u64);
+    let table: &[Row] = &[
         // v2: N from both memories, or for three operations on packed 16-bit floats, else 2N
         (V2, TensorTensor, &[F32, F32], F32, O::Add, 2 * n),
         (V2, TensorTensor, &[F32, F32_PSUM], F32, O::Max, n),
