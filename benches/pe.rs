@@ -9,6 +9,11 @@ fn main() {
 }
 
 fn loaded(dtype: u64, size: usize) -> (Bench, Inst) {
+    moving(dtype, size, 512)
+}
+
+/// Weights of 128 x 128, and a MATMUL of `columns` moving columns.
+fn moving(dtype: u64, size: usize, columns: u16) -> (Bench, Inst) {
     let mut bench = Bench::new(Generation::V3, Engine::Pe);
     let mut state = 1u32;
     for p in 0..128 {
@@ -39,8 +44,8 @@ fn loaded(dtype: u64, size: usize) -> (Bench, Inst) {
     mm.set(f::s3d3_mm::ROW_GRP, 0xF);
     mm.set(f::s3d3_mm::COL_GRP, 0xF);
     mm.set(f::s3d3_mm::PSUM_ACCUMULATE_FLAGS, 3);
-    mm.set_tensor(f::s3d3_mm::SRC, &at(128 * size as u32, 512)).expect("source");
-    mm.set_tensor(f::s3d3_mm::DST, &at(0x200_0000, 512)).expect("destination");
+    mm.set_tensor(f::s3d3_mm::SRC, &at(128 * size as u32, columns)).expect("source");
+    mm.set_tensor(f::s3d3_mm::DST, &at(0x200_0000, columns)).expect("destination");
     (bench, mm)
 }
 
@@ -56,4 +61,12 @@ fn matmul_bf16(b: divan::Bencher) {
 fn matmul_fp32(b: divan::Bencher) {
     let (mut bench, mm) = loaded(10, 4);
     b.bench_local(|| bench.run(&mm).expect("matmul"));
+}
+
+/// The same with fewer moving columns: the cost of a product.
+#[divan::bench(args = [1, 8, 32, 128, 512])]
+fn matmul_bf16_by_columns(b: divan::Bencher, columns: u16) {
+    let (mut bench, mm) = moving(6, 2, columns);
+    b.counter(divan::counter::ItemsCount::new(2 * 128 * 128 * usize::from(columns)))
+        .bench_local(|| bench.run(&mm).expect("matmul"));
 }

@@ -33,16 +33,31 @@ fn run(bencher: Bencher<'_, '_>, inst: Inst) {
 }
 
 fn tensor_tensor(dtype: u64, dst: u32) -> Inst {
+    tensor_tensor_of(ELEMENTS, dtype, [0, 0x1000, dst])
+}
+
+fn tensor_tensor_of(elements: u16, dtype: u64, addresses: [u32; 3]) -> Inst {
     use f::s3s3d3_tt as tt;
     let mut inst = Inst::empty(Generation::V3, op::TENSOR_TENSOR_ARITH_OP);
     inst.set(tt::IN0_IN1_DTYPE, dtype | dtype << 4);
     inst.set(tt::OUT_DTYPE, dtype);
     inst.set(tt::OP, 0x04);
     inst.set(tt::NUM_ACTIVE_CHANNELS, 128);
-    for (field, addr) in [(tt::SRC0, 0), (tt::SRC1, 0x1000), (tt::DST, dst)] {
-        put(&mut inst, field, addr);
+    for (field, addr) in [tt::SRC0, tt::SRC1, tt::DST].into_iter().zip(addresses) {
+        put_row(&mut inst, field, addr, elements);
     }
     inst
+}
+
+/// The same addition over tensors of different sizes: the cost of an element.
+#[divan::bench(args = [8, 32, 128, 512, 2048, 8192])]
+fn tensor_tensor_add_f32_by_size(bencher: Bencher<'_, '_>, elements: u16) {
+    let mut bench = Bench::new(Generation::V3, Engine::Dve);
+    let inst = tensor_tensor_of(elements, FP32, [0, 0x8000, 0x10000]);
+    bench.run(&inst).expect("legal instruction");
+    bencher
+        .counter(ItemsCount::new(128 * usize::from(elements)))
+        .bench_local(|| bench.run(&inst).expect("legal instruction"));
 }
 
 #[divan::bench]

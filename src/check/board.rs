@@ -55,8 +55,32 @@ const MAX_BUCKETS: u64 = 256;
 
 #[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 struct SpaceBoard {
-    buckets: FxHashMap<u64, SmallVec<[u32; 6]>>,
+    // those with small numbers, which are all of SBUF and PSUM, and the others
+    near: Vec<Bucket>,
+    far: FxHashMap<u64, Bucket>,
     wide: Vec<u32>,
+}
+
+type Bucket = SmallVec<[u32; 6]>;
+
+/// Buckets in [`SpaceBoard::near`] at most.
+const NEAR: u64 = 1 << 10;
+
+impl SpaceBoard {
+    fn get(&self, bucket: u64) -> Option<&Bucket> {
+        if bucket < NEAR { self.near.get(bucket as usize) } else { self.far.get(&bucket) }
+    }
+
+    fn at(&mut self, bucket: u64) -> &mut Bucket {
+        if bucket >= NEAR {
+            return self.far.entry(bucket).or_default();
+        }
+        let at = bucket as usize;
+        if self.near.len() <= at {
+            self.near.resize_with(at + 1, Bucket::default);
+        }
+        &mut self.near[at]
+    }
 }
 
 /// The board of one machine.
@@ -90,6 +114,11 @@ impl Board {
     /// Gives streams other numbers.
     pub(crate) fn renumber(&mut self, number: impl Fn(usize) -> usize) {
         self.live.iter_mut().for_each(|l| l.stamp.stream = number(l.stamp.stream));
+    }
+
+    /// One more than the highest stream of an access.
+    pub(crate) fn streams(&self) -> usize {
+        self.live.iter().map(|l| l.stamp.stream + 1).max().unwrap_or(0)
     }
 
     /// Number of accesses remembered.
@@ -149,8 +178,7 @@ impl Board {
                     !old.kind.writes() && !other_stream
                 };
                 // a footprint that only orders the host: the latest of a stream says it all
-                let repeated = !other_stream
-                    && !(old.stamp.judged || stamp.judged)
+                let repeated = !(other_stream || old.stamp.judged || stamp.judged)
                     && old.kind == access.kind
                     && old.region == access.region;
                 if repeated || supersedes && access.certain && access.region.covers(&old.region) {
@@ -178,14 +206,14 @@ impl Board {
         match buckets(region) {
             Some(range) => {
                 for b in range {
-                    if let Some(ids) = space.buckets.get(&b) {
+                    if let Some(ids) = space.get(b) {
                         ids.iter().copied().for_each(&mut take);
                     }
                 }
                 space.wide.iter().copied().for_each(&mut take);
             }
             None => {
-                for ids in space.buckets.values() {
+                for ids in space.near.iter().chain(space.far.values()) {
                     ids.iter().copied().for_each(&mut take);
                 }
                 space.wide.iter().copied().for_each(&mut take);
@@ -212,7 +240,7 @@ impl Board {
         };
         let space = &mut self.spaces[access.region.space as usize];
         match buckets(&access.region) {
-            Some(range) => range.for_each(|b| space.buckets.entry(b).or_default().push(id)),
+            Some(range) => range.for_each(|b| space.at(b).push(id)),
             None => space.wide.push(id),
         }
     }
@@ -223,8 +251,9 @@ impl Board {
         match buckets(region) {
             Some(range) => {
                 for b in range {
-                    if let Some(ids) = space.buckets.get_mut(&b) {
-                        ids.retain(|i| *i != id);
+                    let ids = space.at(b);
+                    if let Some(at) = ids.iter().position(|i| *i == id) {
+                        ids.remove(at);
                     }
                 }
             }

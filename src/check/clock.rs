@@ -9,27 +9,42 @@
 //! the condition true in this run: this finds races at once, but only those of this run.
 //! [`crate::check::guarantee`] finds after the run those that another schedule would show.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::sync::{Compare, SyncId};
 
-/// Knowledge about the progress of all streams.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+/// Knowledge about the progress of all streams. Copies share it until one of them learns more.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clock {
     // reads and results, interleaved per stream
-    known: SmallVec<[u32; 32]>,
+    known: Arc<[u32]>,
+}
+
+impl Serialize for Clock {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.known.as_ref().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Clock {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let known = Vec::<u32>::deserialize(deserializer)?;
+        Ok(Clock { known: known.into() })
+    }
 }
 
 impl Clock {
     /// Knows nothing about `streams` streams.
     pub fn new(streams: usize) -> Self {
-        Clock { known: SmallVec::from_elem(0, streams * 2) }
+        Clock { known: vec![0; streams * 2].into() }
     }
 
-    /// Forgets all.
-    pub fn forget(&mut self) {
-        self.known.fill(0);
+    /// Reads and results of each stream in turn.
+    pub(crate) fn numbers(&mut self) -> &mut [u32] {
+        Arc::make_mut(&mut self.known)
     }
 
     /// Number of streams it knows about.
@@ -49,21 +64,37 @@ impl Clock {
 
     /// Learns that the reads of works up to `work` of `stream` are done.
     pub fn learn_reads(&mut self, stream: usize, work: u32) {
-        let k = &mut self.known[stream * 2];
-        *k = work.max(*k);
+        if self.known[stream * 2] < work {
+            self.numbers()[stream * 2] = work;
+        }
     }
 
     /// Learns that works up to `work` of `stream` are complete.
     pub fn learn_results(&mut self, stream: usize, work: u32) {
-        self.learn_reads(stream, work);
-        let k = &mut self.known[stream * 2 + 1];
-        *k = work.max(*k);
+        let [reads, results] = [self.known[stream * 2], self.known[stream * 2 + 1]];
+        if reads < work || results < work {
+            let known = &mut self.numbers()[stream * 2..][..2];
+            known[0] = reads.max(work);
+            known[1] = results.max(work);
+        }
     }
 
     /// Takes over all that `other` knows.
     pub fn join(&mut self, other: &Clock) {
-        for (mine, theirs) in self.known.iter_mut().zip(&other.known) {
-            *mine = (*mine).max(*theirs);
+        if Arc::ptr_eq(&self.known, &other.known) {
+            return;
+        }
+        let (mut more, mut less) = (false, false);
+        for (mine, theirs) in self.known.iter().zip(&other.known[..]) {
+            more |= theirs > mine;
+            less |= theirs < mine;
+        }
+        if more && !less && self.known.len() == other.known.len() {
+            self.known = Arc::clone(&other.known);
+        } else if more {
+            for (mine, theirs) in self.numbers().iter_mut().zip(&other.known[..]) {
+                *mine = (*mine).max(*theirs);
+            }
         }
     }
 }
@@ -72,7 +103,7 @@ impl Clock {
 /// can hide a race in very long runs but never invents one.
 const REMEMBERED_STEPS: usize = 4096;
 
-#[derive(Default, serde::Serialize, serde::Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct History {
     // value after each update since the last write or decrement, with all clocks joined so far
     steps: Vec<(u32, Clock)>,
@@ -80,7 +111,7 @@ struct History {
 }
 
 /// The clocks that events and semaphores carry.
-#[derive(Default, serde::Serialize, serde::Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 pub struct SyncClocks {
     of: FxHashMap<SyncId, History>,
 }

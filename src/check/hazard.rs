@@ -110,6 +110,11 @@ pub struct Remarks {
 }
 
 impl Remarks {
+    /// Whether all streams are among `total`.
+    pub(crate) fn fits(&self, total: usize) -> bool {
+        self.idle.iter().chain(self.updated.values()).all(|at| at.0 < total)
+    }
+
     /// Goes on with these entries of a log.
     pub(crate) fn take_in(&mut self, acquires: &[Acquire], changes: &[Change]) {
         // sets are asked once for each event and semaphore in a row of the same

@@ -139,10 +139,8 @@ pub fn main(args: &RunArgs) -> Result<ExitCode> {
         Some(path) => MachineConfig::load(path)?,
         None => MachineConfig::builtin(program.generation),
     });
-    let mut checks: Vec<Check> = program.checks.clone();
-    for spec in &args.check {
-        checks.push(parse_check(&program, spec)?);
-    }
+    let given: Vec<Check> =
+        args.check.iter().map(|spec| parse_check(&program, spec)).collect::<Result<_>>()?;
     tracing::info!(
         generation = %program.generation,
         words = program.streams.iter().map(|s| s.words.len()).sum::<usize>(),
@@ -216,7 +214,8 @@ pub fn main(args: &RunArgs) -> Result<ExitCode> {
         eprintln!("note: {note}");
     }
     write_files(&args.program, &result)?;
-    report(args, &mut result, &checks, host)
+    let checks = program.checks.iter().chain(&given);
+    report(args, &mut result, checks, host)
 }
 
 fn plan(args: &RunArgs) -> Result<Plan> {
@@ -239,10 +238,10 @@ fn write_files(program: &Path, result: &RunResult) -> Result<()> {
     Ok(())
 }
 
-fn report(
+fn report<'a>(
     args: &RunArgs,
     result: &mut RunResult,
-    checks: &[Check],
+    checks: impl Iterator<Item = &'a Check>,
     host: Duration,
 ) -> Result<ExitCode> {
     let failed = result.finished.error.clone();

@@ -40,10 +40,10 @@ impl Bytes {
     }
 
     /// Runs of marked bytes in order, cut at multiples of `stride`: (partition, byte, length).
-    fn runs(&self, stride: u64) -> Vec<(u64, u64, u64)> {
+    fn runs(&self, stride: u64) -> Vec<Run> {
         let mut pages: Vec<u64> = self.pages.keys().copied().collect();
         pages.sort_unstable();
-        let mut runs: Vec<(u64, u64, u64)> = Vec::new();
+        let mut runs: Vec<Run> = Vec::new();
         for page in pages {
             for (i, word) in self.pages[&page].iter().enumerate() {
                 let mut left = *word;
@@ -63,6 +63,9 @@ impl Bytes {
         runs
     }
 }
+
+/// A run of bytes: partition, byte, length.
+type Run = (u64, u64, u64);
 
 /// Collects the accesses of one library work.
 pub struct Observed {
@@ -111,8 +114,8 @@ impl Observed {
 }
 
 /// Neighbouring partitions with the same bytes: (first, count, runs of one of them).
-fn groups(runs: &[(u64, u64, u64)]) -> Vec<(u32, u32, &[(u64, u64, u64)])> {
-    let mut out: Vec<(u32, u32, &[(u64, u64, u64)])> = Vec::new();
+fn groups(runs: &[Run]) -> Vec<(u32, u32, &[Run])> {
+    let mut out = Vec::<(u32, u32, &[Run])>::new();
     for rows in runs.chunk_by(|a, b| a.0 == b.0) {
         let partition = rows[0].0 as u32;
         if let Some((first, count, known)) = out.last_mut()
@@ -129,14 +132,12 @@ fn groups(runs: &[(u64, u64, u64)]) -> Vec<(u32, u32, &[(u64, u64, u64)])> {
 }
 
 /// Runs of one partition as few sets: equal ones at equal distances make one.
-fn folded(runs: &[(u64, u64, u64)]) -> Vec<ByteSet> {
+fn folded(runs: &[Run]) -> Vec<ByteSet> {
     let mut out = Vec::new();
     let mut left = runs;
     while let [first, rest @ ..] = left {
         let step = rest.first().map_or(0, |next| next.1 - first.1);
-        let regular = |(i, r): &(usize, &(u64, u64, u64))| {
-            r.2 == first.2 && r.1 == first.1 + *i as u64 * step
-        };
+        let regular = |(i, r): &(usize, &Run)| r.2 == first.2 && r.1 == first.1 + *i as u64 * step;
         let count = left.iter().enumerate().take_while(regular).count();
         // two are a pattern only by chance
         let count = if count > 2 { count } else { 1 };

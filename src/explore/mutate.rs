@@ -247,6 +247,7 @@ fn timed(subject: &Subject, delays: Delays) -> Result<(Machine, Times)> {
         timing_only: subject.timing_only,
         check_unwritten: false,
         races: Races::Collect,
+        // the pairs are those of the whole run
         window: 0,
         interrupt: Some(Arc::clone(&subject.interrupt)),
         perturb: Some(Box::new(Schedule::listed(delays))),

@@ -55,11 +55,11 @@ pub struct Options {
     pub timing_only: bool,
     /// Keeps what [`Machine::snapshot`](super::Machine::snapshot) needs from the first tick on.
     pub snapshots: bool,
-    /// Keeps what library code touched, for [`Machine::library_touches`](super::Machine::library_touches).
-    pub library_touches: bool,
     /// Entries that the log for the analysis of all schedules holds before the older ones are
     /// settled and left behind; 0 keeps all, up to a limit.
     pub window: usize,
+    /// Keeps what library code touched, for [`Machine::library_touches`](super::Machine::library_touches).
+    pub library_touches: bool,
     /// Takes the records of the run.
     pub recorder: Option<Box<dyn Recorder>>,
     /// Disturbs the schedule.
@@ -80,8 +80,8 @@ impl Default for Options {
             check_unwritten: true,
             timing_only: false,
             snapshots: false,
-            library_touches: false,
             window: crate::check::log::WINDOW,
+            library_touches: false,
             recorder: None,
             perturb: None,
             interrupt: None,

@@ -138,6 +138,7 @@ impl Machine {
         let mut memory = Memory::new(&config.geometry)?;
         let mut validity = options.check_unwritten.then(|| Validity::new(&config.geometry));
         let mut touched = options.snapshots.then(super::snapshot::Touched::default);
+        super::tensors::announce(&program.tensors, &memory, &config);
         for tensor in &program.tensors {
             if let (Some(touched), true) = (&mut touched, tensor.init.is_some()) {
                 let region = super::tensors::region(tensor, &config)?;

@@ -343,6 +343,7 @@ impl Machine {
         expect(clocks.into_iter().all(|c| c.streams() == total), "a clock")?;
         if let Some(log) = &state.log {
             expect(log.places.len() == total, "the log")?;
+            expect(log.behind.as_ref().is_none_or(|b| b.fits(total)), "the log")?;
             let known = log.acquires.iter().all(|a| a.stream < total)
                 && log.changes.iter().all(|c| c.stream < total)
                 && log.works.iter().all(|w| w.0 < total && w.1 > 0)

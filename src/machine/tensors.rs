@@ -37,6 +37,13 @@ pub fn region(tensor: &Tensor, config: &MachineConfig) -> Result<Region> {
     Ok(Region::new(space, first, count as u32, ByteSet::dense(byte, row)))
 }
 
+/// Tells the host about the bytes of HBM that `tensors` take.
+pub fn announce(tensors: &[Tensor], memory: &Memory, config: &MachineConfig) {
+    let regions = tensors.iter().filter_map(|t| region(t, config).ok());
+    let hbm = regions.filter(|r| r.space == Space::Hbm);
+    memory.will_touch_hbm(hbm.map(|r| r.bytes.start() as usize..r.bytes.end() as usize));
+}
+
 /// Writes the initial bytes of `tensor`, if it has any.
 ///
 /// # Errors

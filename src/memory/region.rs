@@ -12,11 +12,18 @@ use super::geometry::Space;
 ///
 /// Canonical: strides are positive, ascending and larger than the extent of the inner dimensions
 /// wherever the pattern allows, contiguous dimensions are merged, counts are at least 2.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct ByteSet {
     start: u64,
     run: u64,
     dims: SmallVec<[(u64, u64); 4]>,
+}
+
+impl Clone for ByteSet {
+    // copies the dimensions at once, which the derived form does one by one
+    fn clone(&self) -> Self {
+        ByteSet { start: self.start, run: self.run, dims: SmallVec::from_slice(&self.dims) }
+    }
 }
 
 /// Above so many runs an exact comparison of two strided sets gives way to a cautious "overlaps".

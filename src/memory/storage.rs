@@ -13,6 +13,9 @@
 
 use memmap2::{MmapMut, MmapOptions};
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+
 use super::geometry::{Geometry, Space};
 use super::region::{Access, Region};
 use crate::error::{Error, ErrorClass, Result};
@@ -21,11 +24,11 @@ struct Bytes {
     base: *mut u8,
     partitions: u32,
     active: u64,
-    // Keeps the mapping alive; touched only through `base`.
-    _map: MmapMut,
+    // Keeps the mapping alive; its bytes are touched only through `base`.
+    map: MmapMut,
 }
 
-// SAFETY: `base` points into `_map`, which lives as long as `Bytes` and never moves. Concurrent
+// SAFETY: `base` points into `map`, which lives as long as `Bytes` and never moves. Concurrent
 // access goes through leases, whose disjointness the module's invariant demands.
 unsafe impl Send for Bytes {}
 // SAFETY: as above.
@@ -40,7 +43,7 @@ impl Bytes {
                 Error::new(ErrorClass::ConfigError, format!("cannot map {len} bytes: {e}"))
                     .help("lower geometry.hbm_bytes in the configuration")
             })?;
-        Ok(Bytes { base: map.as_mut_ptr(), partitions, active, _map: map })
+        Ok(Bytes { base: map.as_mut_ptr(), partitions, active, map })
     }
 
     /// Pointer to `len` bytes at `byte` of `partition`, or `None` out of bounds.
@@ -52,6 +55,37 @@ impl Bytes {
         let offset = u64::from(partition) * self.active + byte;
         // SAFETY: offset + len <= partitions * active, the length of the mapping.
         Some(unsafe { self.base.add(offset as usize) })
+    }
+}
+
+/// Bytes of a large page of the host, and how many of them must be wanted for one to pay.
+const LARGE_PAGE: usize = 2 << 20;
+const WANTED: usize = LARGE_PAGE / 4;
+
+impl Bytes {
+    /// Tells the host that the bytes at these offsets will be touched: it may take large pages
+    /// where much of one is wanted. It may as well not; nothing depends on it.
+    fn will_touch(&self, ranges: impl Iterator<Item = Range<usize>>) {
+        let base = self.map.as_ptr() as usize;
+        let mut wanted: BTreeMap<usize, usize> = BTreeMap::new();
+        for range in ranges {
+            let (mut at, end) = (base + range.start, base + range.end.min(self.map.len()));
+            while at < end {
+                let page = at / LARGE_PAGE;
+                let stop = end.min((page + 1) * LARGE_PAGE);
+                *wanted.entry(page).or_default() += stop - at;
+                at = stop;
+            }
+        }
+        for (page, _) in wanted.into_iter().filter(|(_, n)| *n >= WANTED) {
+            let start = page * LARGE_PAGE;
+            if let Some(offset) = start.checked_sub(base)
+                && offset + LARGE_PAGE <= self.map.len()
+            {
+                #[cfg(target_os = "linux")]
+                let _ = self.map.advise_range(memmap2::Advice::HugePage, offset, LARGE_PAGE);
+            }
+        }
     }
 }
 
@@ -68,6 +102,11 @@ impl Memory {
     pub fn new(geometry: &Geometry) -> Result<Self> {
         let map = |s: Space| Bytes::map(geometry.partitions(s), geometry.active(s));
         Ok(Memory { spaces: [map(Space::Sbuf)?, map(Space::Psum)?, map(Space::Hbm)?] })
+    }
+
+    /// Tells the host which bytes of HBM will be touched.
+    pub fn will_touch_hbm(&self, ranges: impl Iterator<Item = Range<usize>>) {
+        self.spaces[Space::Hbm as usize].will_touch(ranges);
     }
 
     /// Lends the bytes of `accesses` to one work.

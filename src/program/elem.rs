@@ -143,27 +143,39 @@ pub fn compare(
 ) -> Result<Option<Mismatch>, String> {
     let unreadable = || format!("{elem} cannot be compared as numbers; expect its raw bytes");
     let exact = atol == 0.0 && rtol == 0.0;
+    let mut found = Comparison::default();
+    // a part at a time: tensors are large, and what is read of them is larger
+    let size = if elem.bits() < 8 { 1 } else { elem.bits() as usize / 8 };
+    let parts = || bytes.chunks(PART * size);
+    let length = |n: usize| {
+        if n == expected.len() {
+            Ok(())
+        } else {
+            Err(format!("{n} values, expected {}", expected.len()))
+        }
+    };
     match expected {
         Expected::Bytes(want) => {
+            length(bytes.len())?;
             let show = |b: &u8| format!("{b:#04x}");
-            collect(bytes, want, |a, b| if a == b { None } else { Some(f64::NAN) }, show, show)
+            found.part(bytes, want, |a, b| if a == b { None } else { Some(f64::NAN) }, show, show);
         }
         Expected::Ints(want) if elem.is_int() => {
-            let got = elem.read_ints(bytes).ok_or_else(unreadable)?;
+            elem.read_ints(&[]).ok_or_else(unreadable)?;
+            length(bytes.len() / size)?;
             let differ = |a: &i128, b: &i128| {
                 let gap = (a - b).unsigned_abs() as f64;
                 let fine = a == b || (!exact && gap <= atol + rtol * (*b as f64).abs());
                 (!fine).then_some(gap)
             };
-            collect(&got, want, differ, i128::to_string, i128::to_string)
+            for (part, want) in parts().zip(want.chunks(PART)) {
+                let got = elem.read_ints(part).ok_or_else(unreadable)?;
+                found.part(&got, want, differ, i128::to_string, i128::to_string);
+            }
         }
         _ => {
-            let got = elem.read_f64(bytes).ok_or_else(unreadable)?;
-            let want: Vec<f64> = match expected {
-                Expected::Floats(v) => v.clone(),
-                Expected::Ints(v) => v.iter().map(|n| *n as f64).collect(),
-                Expected::Bytes(_) => Vec::new(),
-            };
+            elem.read_f64(&[]).ok_or_else(unreadable)?;
+            length(bytes.len() / size)?;
             let differ = |a: &f64, b: &f64| {
                 let gap = (a - b).abs();
                 let fine = a == b || (a.is_nan() && b.is_nan()) || gap <= atol + rtol * b.abs();
@@ -172,38 +184,59 @@ pub fn compare(
                 (!fine).then_some(gap)
             };
             let show = |x: &f64| format!("{x:?}");
-            collect(&got, &want, differ, show, show)
+            for (n, part) in parts().enumerate() {
+                let got = elem.read_f64(part).ok_or_else(unreadable)?;
+                let at = n * PART..n * PART + got.len();
+                match expected {
+                    Expected::Floats(v) => found.part(&got, &v[at], differ, show, show),
+                    Expected::Ints(v) => {
+                        let want: Vec<f64> = v[at].iter().map(|n| *n as f64).collect();
+                        found.part(&got, &want, differ, show, show);
+                    }
+                    Expected::Bytes(_) => {}
+                }
+            }
         }
     }
+    Ok(found.mismatch.map(|m| Mismatch { total: found.seen, ..m }))
 }
 
-fn collect<A, B>(
-    got: &[A],
-    want: &[B],
-    differ: impl Fn(&A, &B) -> Option<f64>,
-    show_got: impl Fn(&A) -> String,
-    show_want: impl Fn(&B) -> String,
-) -> Result<Option<Mismatch>, String> {
-    if got.len() != want.len() {
-        return Err(format!("{} values, expected {}", got.len(), want.len()));
-    }
-    let mut result: Option<Mismatch> = None;
-    for (i, (a, b)) in got.iter().zip(want).enumerate() {
-        let Some(gap) = differ(a, b) else { continue };
-        let entry = result.get_or_insert_with(|| Mismatch {
-            count: 0,
-            total: got.len(),
-            first: i,
-            got: show_got(a),
-            wanted: show_want(b),
-            largest: 0.0,
-        });
-        entry.count += 1;
-        if gap > entry.largest || gap.is_nan() {
-            entry.largest = gap;
+/// Elements that are compared at a time.
+const PART: usize = 4096;
+
+/// What was compared so far.
+#[derive(Default)]
+struct Comparison {
+    seen: usize,
+    mismatch: Option<Mismatch>,
+}
+
+impl Comparison {
+    fn part<A, B>(
+        &mut self,
+        got: &[A],
+        want: &[B],
+        differ: impl Fn(&A, &B) -> Option<f64>,
+        show_got: impl Fn(&A) -> String,
+        show_want: impl Fn(&B) -> String,
+    ) {
+        for (i, (a, b)) in got.iter().zip(want).enumerate() {
+            let Some(gap) = differ(a, b) else { continue };
+            let entry = self.mismatch.get_or_insert_with(|| Mismatch {
+                count: 0,
+                total: 0,
+                first: self.seen + i,
+                got: show_got(a),
+                wanted: show_want(b),
+                largest: 0.0,
+            });
+            entry.count += 1;
+            if gap > entry.largest || gap.is_nan() {
+                entry.largest = gap;
+            }
         }
+        self.seen += got.len();
     }
-    Ok(result)
 }
 
 #[cfg(test)]

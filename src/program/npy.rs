@@ -143,6 +143,9 @@ impl Array {
         if self.is_raw(elem) && !elem.is_int() && self.kind != 'f' {
             return Ok(Expected::Bytes(self.bytes.clone()));
         }
+        if let Some(floats) = self.floats() {
+            return Ok(Expected::Floats(floats));
+        }
         let numbers = self.numbers()?;
         let mut ints = Vec::with_capacity(numbers.len());
         for number in &numbers {
@@ -159,6 +162,26 @@ impl Array {
             Number::Float(x) => x,
         });
         Ok(Expected::Floats(floats.collect()))
+    }
+
+    /// The elements of a file of floats; `None` for one without any element, or of another kind.
+    fn floats(&self) -> Option<Vec<f64>> {
+        let bytes = &self.bytes;
+        match (self.kind, self.size) {
+            _ if bytes.is_empty() => None,
+            ('f', 4) => {
+                let chunks = bytes.as_chunks::<4>().0.iter();
+                Some(chunks.map(|b| f64::from(f32::from_le_bytes(*b))).collect())
+            }
+            ('f', 8) => {
+                Some(bytes.as_chunks::<8>().0.iter().map(|b| f64::from_le_bytes(*b)).collect())
+            }
+            ('f', 2) => {
+                let chunks = bytes.as_chunks::<2>().0.iter();
+                Some(chunks.map(|b| f64::from(half::f16::from_le_bytes(*b))).collect())
+            }
+            _ => None,
+        }
     }
 
     /// True if the file's bytes are the tensor's bytes.

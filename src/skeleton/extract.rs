@@ -90,6 +90,7 @@ pub fn extract(subject: &Subject) -> Result<Extracted> {
         threads: 0,
         max_cycles: Some(subject.max_cycles),
         races: Races::Collect,
+        // all of the run is wanted
         window: 0,
         interrupt: Some(Arc::clone(&subject.interrupt)),
         perturb: Some(Box::new(Schedule::listed(Delays::new()))),

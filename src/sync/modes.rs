@@ -199,9 +199,9 @@ impl fmt::Display for Update {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sync {
     /// Conditions that must hold together.
-    pub waits: SmallVec<[Wait; 2]>,
+    pub waits: SmallVec<[Wait; 1]>,
     /// Updates.
-    pub updates: SmallVec<[Update; 2]>,
+    pub updates: SmallVec<[Update; 1]>,
     /// v5 UNORDERED: not ordered behind older waits.
     pub unordered: bool,
 }

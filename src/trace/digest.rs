@@ -19,13 +19,16 @@ impl Digest {
     /// Adds bytes.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.word(bytes.len() as u64);
-        for part in bytes.chunks(8) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        words.iter().for_each(|w| self.word(u64::from_le_bytes(*w)));
+        if !rest.is_empty() {
             let mut word = [0; 8];
-            word[..part.len()].copy_from_slice(part);
+            word[..rest.len()].copy_from_slice(rest);
             self.word(u64::from_le_bytes(word));
         }
     }
 
+    #[inline]
     fn word(&mut self, word: u64) {
         // the shift lets high bits reach low ones, which the multiplication alone does not
         self.0 = (self.0 ^ word).wrapping_mul(0x0000_0100_0000_01b3);
@@ -39,6 +42,7 @@ impl Digest {
 }
 
 impl Hasher for Digest {
+    #[inline]
     fn finish(&self) -> u64 {
         self.0
     }
@@ -47,26 +51,32 @@ impl Hasher for Digest {
         self.bytes(bytes);
     }
 
+    #[inline]
     fn write_u8(&mut self, n: u8) {
         self.word(n.into());
     }
 
+    #[inline]
     fn write_u16(&mut self, n: u16) {
         self.word(n.into());
     }
 
+    #[inline]
     fn write_u32(&mut self, n: u32) {
         self.word(n.into());
     }
 
+    #[inline]
     fn write_u64(&mut self, n: u64) {
         self.word(n);
     }
 
+    #[inline]
     fn write_usize(&mut self, n: usize) {
         self.word(n as u64);
     }
 
+    #[inline]
     fn write_isize(&mut self, n: isize) {
         self.word(n as u64);
     }

@@ -128,9 +128,8 @@ pub fn summary(s: &Summary) -> BTreeMap<String, Value> {
         set(&format!("{name}_engine_instruction_count"), json!(x.instructions));
     }
     let by_name = |wanted: &str| {
-        s.words
-            .iter()
-            .filter(|w| w.name.starts_with(wanted))
+        s.words()
+            .filter(|w| s.mnemonic(w).starts_with(wanted))
             .fold((0, 0), |(n, t), w| (n + w.count, t + w.instruction_ticks))
     };
     set("matmul_instruction_count", json!(by_name("MATMUL").0));

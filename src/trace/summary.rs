@@ -106,9 +106,84 @@ pub struct WordSummary {
     pub stall_ticks: u64,
     /// Of these, ticks of waiting for a memory port or bank.
     pub port_ticks: u64,
+}
+
+/// The same in numbers alone, for all words.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WordCost {
+    /// Stream number.
+    pub stream: u16,
+    /// Word, or block.
+    pub pc: u32,
     /// Opcode byte; 0 for DMA blocks.
-    #[serde(skip)]
     pub opcode: u8,
+    /// Executions.
+    pub count: u64,
+    /// Ticks in which it kept its data path busy.
+    pub busy_ticks: u64,
+    /// Ticks from start to end.
+    pub instruction_ticks: u64,
+    /// Ticks its stream waited for it to start.
+    pub stall_ticks: u64,
+    /// Of these, ticks of waiting for a memory port or bank.
+    pub port_ticks: u64,
+}
+
+/// What the words cost so far, by stream and word.
+#[derive(Clone, Debug, Default)]
+struct Words {
+    near: Vec<Vec<WordCost>>,
+    // words far behind all before, of which a damaged trace can have any
+    far: FxHashMap<(u16, u32), WordCost>,
+}
+
+/// How far behind the known words the next may lie to be kept beside them.
+const NEAR: usize = 1 << 12;
+
+impl Words {
+    fn at(&mut self, stream: u16, pc: u32) -> &mut WordCost {
+        let (s, at) = (usize::from(stream), pc as usize);
+        if self.near.len() <= s {
+            self.near.resize_with(s + 1, Vec::new);
+        }
+        let near = &mut self.near[s];
+        if at >= 2 * near.len() + NEAR {
+            return self.far.entry((stream, pc)).or_default();
+        }
+        if near.len() <= at {
+            near.resize(at + 1, WordCost::default());
+        }
+        &mut near[at]
+    }
+
+    /// All of them by stream and place, with those that were never executed.
+    fn finish(self) -> Vec<Vec<WordCost>> {
+        let mut all = self.near;
+        for (stream, words) in all.iter_mut().enumerate() {
+            for (pc, word) in words.iter_mut().enumerate() {
+                (word.stream, word.pc) = (stream as u16, pc as u32);
+            }
+        }
+        let mut far: Vec<_> = self.far.into_iter().collect();
+        far.sort_by_key(|(at, _)| *at);
+        for ((stream, pc), mut far) in far {
+            (far.stream, far.pc) = (stream, pc);
+            let words = &mut all[usize::from(stream)];
+            // others may have come between meanwhile
+            match words.get_mut(pc as usize) {
+                Some(near) => {
+                    near.opcode = far.opcode.max(near.opcode);
+                    near.count += far.count;
+                    near.busy_ticks += far.busy_ticks;
+                    near.instruction_ticks += far.instruction_ticks;
+                    near.stall_ticks += far.stall_ticks;
+                    near.port_ticks += far.port_ticks;
+                }
+                None => words.push(far),
+            }
+        }
+        all
+    }
 }
 
 /// Instructions in [`Summary::top`].
@@ -121,7 +196,7 @@ pub struct SummaryBuilder {
     streams: Vec<StreamSummary>,
     attribution: Attribution,
     critical: CriticalPath,
-    words: FxHashMap<(u16, u32), WordSummary>,
+    words: Words,
     // ticks of waiting, by stream, what was waited for and which stream released it
     waited: FxHashMap<(usize, SyncId, Option<u16>), u64>,
     memory: [[u64; 2]; 3],
@@ -228,7 +303,7 @@ impl SummaryBuilder {
         let (streams, words, facts) = (&mut self.streams, &mut self.words, &self.facts);
         let (any_engine, total_waits) = (&mut self.any_engine, &mut self.waited);
         self.attribution.add(record, |s, span| {
-            let word = words.entry((s as u16, pc)).or_default();
+            let word = words.at(s as u16, pc);
             let ticks = span.to - span.from;
             match span.cause {
                 None => {
@@ -262,23 +337,22 @@ impl SummaryBuilder {
         }
     }
 
-    fn count(&mut self, stream: u16, pc: u32, data_path: bool, start: u64, end: u64) {
+    fn count(&mut self, stream: u16, pc: u32, opcode: u8, data_path: bool, span: [u64; 2]) {
         let Some(s) = self.streams.get_mut(usize::from(stream)) else { return };
+        let [start, end] = span;
         let ticks = end.saturating_sub(start);
         s.instructions += 1;
         s.data_path += u64::from(data_path);
         s.instruction_ticks += ticks;
         s.end_tick = s.end_tick.max(end);
-        let word = self.words.entry((stream, pc)).or_default();
+        let word = self.words.at(stream, pc);
+        word.opcode = opcode;
         word.count += 1;
         word.instruction_ticks += ticks;
     }
 
     fn instruction(&mut self, i: &InstRecord) {
-        self.count(i.stream, i.pc, i.data_path, i.start, i.end);
-        if let Some(word) = self.words.get_mut(&(i.stream, i.pc)) {
-            word.opcode = i.opcode;
-        }
+        self.count(i.stream, i.pc, i.opcode, i.data_path, [i.start, i.end]);
         self.bytes(i.stream, i.bytes, i.by_memory, i.flops);
         let [sbuf, psum, _] = i.by_memory;
         if psum[0] > 0 && sbuf[1] > 0 {
@@ -302,7 +376,7 @@ impl SummaryBuilder {
     }
 
     fn transfer(&mut self, t: &TransferRecord) {
-        self.count(t.stream, t.block, true, t.start, t.end);
+        self.count(t.stream, t.block, 0, true, [t.start, t.end]);
         self.bytes(t.stream, [t.bytes; 2], t.by_memory, 0);
         let kind = QueueKind::of(&self.facts, t.stream);
         let (of_kind, cover) = &mut self.by_kind[kind as usize];
@@ -356,29 +430,45 @@ impl SummaryBuilder {
         for (s, t) in self.streams.iter_mut().zip(&path) {
             s.critical_share = share(*t);
         }
-        let mut words: Vec<((u16, u32), WordSummary)> = self.words.into_iter().collect();
-        words.retain(|(_, w)| w.count > 0);
-        words.sort_by_key(|(at, w)| (std::cmp::Reverse(w.busy_ticks), *at));
+        let words = self.words.finish();
         // to disassemble a word takes longer than to execute it: only those shown are
-        let mut mnemonics: FxHashMap<(u16, u8), String> = FxHashMap::default();
-        for (n, ((stream, pc), w)) in words.iter_mut().enumerate() {
-            if n < TOP || w.opcode == 0 {
-                (w.name, w.text, w.source) = names(*stream, *pc);
-            } else {
-                let mnemonic = mnemonics.entry((*stream, w.opcode));
-                w.name.clone_from(mnemonic.or_insert_with(|| names(*stream, *pc).0));
+        let cost = |w: &WordCost| (std::cmp::Reverse(w.busy_ticks), w.stream, w.pc);
+        let mut top: Vec<WordCost> = Vec::with_capacity(2 * TOP);
+        for word in words.iter().flatten().filter(|w| w.count > 0) {
+            // in order of their places: the first of those that cost the same comes first
+            if top.len() < TOP || top.last().is_some_and(|l| cost(word) < cost(l)) {
+                top.insert(top.partition_point(|t| cost(t) < cost(word)), *word);
+                top.truncate(TOP);
             }
-            w.stream.clone_from(&self.streams[usize::from(*stream)].name);
-            w.pc = *pc;
         }
+        let top = top.into_iter().map(|w| {
+            let (name, text, source) = names(w.stream, w.pc);
+            let stream = self.streams[usize::from(w.stream)].name.clone();
+            let WordCost {
+                pc, count, busy_ticks, instruction_ticks, stall_ticks, port_ticks, ..
+            } = w;
+            WordSummary {
+                stream,
+                pc,
+                name,
+                text,
+                source,
+                count,
+                busy_ticks,
+                instruction_ticks,
+                stall_ticks,
+                port_ticks,
+            }
+        });
+        let top: Vec<WordSummary> = top.collect();
+        let mnemonics = mnemonics(&words, names);
         let loads = loads(&self.facts, &self.moved);
-        let all: Vec<WordSummary> = words.into_iter().map(|(_, w)| w).collect();
         let mut summary = Summary {
             generation: header.generation.clone(),
             tick_hz: header.tick_hz,
             periods: header.periods.clone(),
             total_ticks: end,
-            top: all.iter().take(TOP).cloned().collect(),
+            top,
             streams: self.streams,
             memory: ["sbuf", "psum", "hbm"]
                 .into_iter()
@@ -395,13 +485,33 @@ impl SummaryBuilder {
             loads,
             warnings: Vec::new(),
             profile: BTreeMap::new(),
-            words: all,
+            words,
+            mnemonics,
             facts: self.facts,
         };
         summary.warnings = warnings::find(&summary, names);
         summary.profile = profile::summary(&summary);
         summary
     }
+}
+
+/// Names by what words of one name have in common.
+type Mnemonics = FxHashMap<(u16, u8, u32), String>;
+
+fn name_key(word: &WordCost) -> (u16, u8, u32) {
+    (word.stream, word.opcode, if word.opcode == 0 { word.pc } else { 0 })
+}
+
+fn mnemonics(words: &[Vec<WordCost>], names: Names<'_>) -> Mnemonics {
+    let mut out = Mnemonics::default();
+    let mut last = None;
+    for word in words.iter().flatten().filter(|w| w.count > 0) {
+        let key = name_key(word);
+        if last.replace(key) != Some(key) {
+            out.entry(key).or_insert_with(|| names(word.stream, word.pc).0);
+        }
+    }
+    out
 }
 
 fn keep_gap(
@@ -503,16 +613,28 @@ pub struct Summary {
     /// Figures under the names of the vendor's profiler.
     #[serde(flatten)]
     pub profile: BTreeMap<String, serde_json::Value>,
-    /// All words that were executed, the most costly first; beyond [`Summary::top`] without
-    /// disassembly and source line.
+    /// Words by stream and place.
     #[serde(skip)]
-    pub words: Vec<WordSummary>,
+    words: Vec<Vec<WordCost>>,
+    /// Names of words by stream and opcode, of blocks by stream and number.
+    #[serde(skip)]
+    mnemonics: Mnemonics,
     /// Facts of machine and program.
     #[serde(skip)]
     pub facts: Facts,
 }
 
 impl Summary {
+    /// All words that were executed, by stream and place.
+    pub fn words(&self) -> impl Iterator<Item = &WordCost> {
+        self.words.iter().flatten().filter(|w| w.count > 0)
+    }
+
+    /// Name of one of [`Summary::words`].
+    pub fn mnemonic(&self, word: &WordCost) -> &str {
+        self.mnemonics.get(&name_key(word)).map_or("", |name| name)
+    }
+
     /// Seconds of `ticks`.
     pub fn seconds(&self, ticks: u64) -> f64 {
         ticks as f64 / self.tick_hz.max(1) as f64

@@ -478,11 +478,13 @@ impl Tables {
     }
 
     fn opcodes(&mut self, summary: &Summary) {
-        let mut sums: BTreeMap<(usize, String), [u64; 3]> = BTreeMap::new();
-        for w in &summary.words {
-            let stream = self.context.header.streams.iter().position(|s| *s == w.stream);
-            let Some(stream) = stream.filter(|s| *s < ENGINE_NAMES.len()) else { continue };
-            let sum = sums.entry((stream, w.name.clone())).or_default();
+        let mut sums: BTreeMap<(usize, &str), [u64; 3]> = BTreeMap::new();
+        for w in summary.words() {
+            let stream = usize::from(w.stream);
+            if stream >= ENGINE_NAMES.len() {
+                continue;
+            }
+            let sum = sums.entry((stream, summary.mnemonic(w))).or_default();
             for (s, part) in sum.iter_mut().zip([w.count, w.instruction_ticks, w.busy_ticks]) {
                 *s += part;
             }

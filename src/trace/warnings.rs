@@ -76,8 +76,8 @@ pub fn find(summary: &Summary, names: Names<'_>) -> Vec<Warning> {
         }
         let conflict = s.stall_ticks.get(&StallCause::Port).copied().unwrap_or(0);
         if conflict as f64 >= CONFLICT_SHARE * s.end_tick.max(1) as f64 && conflict > 0 {
-            let worst = (summary.words.iter())
-                .filter(|w| w.stream == s.name)
+            let worst = (summary.words())
+                .filter(|w| usize::from(w.stream) == number)
                 .max_by_key(|w| (w.port_ticks, std::cmp::Reverse(w.pc)));
             let at = worst.map_or(String::new(), |w| {
                 let (name, _, source) = names(number as u16, w.pc);

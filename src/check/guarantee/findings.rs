@@ -119,13 +119,14 @@ impl Guarantees<'_> {
             let places = &self.places[column];
             let row = boundary(&near[column], places.len(), |i| places[i] <= *place);
             let row = Self::row(&self.rows, self.width(), column, row.saturating_sub(1) as u32);
-            clock.forget();
-            for s in 0..n {
-                clock.learn_results(s, row[n + 2 * s + 1]);
-                clock.learn_reads(s, row[n + 2 * s]);
-                clock.learn_results(n + s, row[s]);
+            let (works, passed) = clock.numbers().split_at_mut(2 * n);
+            for (to, from) in works.chunks_exact_mut(2).zip(row[n..].chunks_exact(2)) {
+                to.copy_from_slice(&[from[0].max(from[1]), from[1]]);
             }
-            clock.learn_results(n + column, *place);
+            for (to, from) in passed.chunks_exact_mut(2).zip(row) {
+                to.fill(*from);
+            }
+            passed[2 * column..][..2].fill(row[column].max(*place));
             let mut stamp = Stamp {
                 stream: column,
                 work: w.work,
@@ -340,6 +341,13 @@ pub(super) struct Told {
     /// The last set that was left behind, and the last wait that consumed it.
     pub set: Option<(usize, u32)>,
     consumer: Option<(usize, u32, u32)>,
+}
+
+impl Told {
+    /// Whether all streams are among `total`.
+    pub fn fits(&self, total: usize) -> bool {
+        self.set.is_none_or(|s| s.0 < total) && self.consumer.is_none_or(|c| c.0 < total)
+    }
 }
 
 /// Brings hazards of several parts of a run into the order of one: those of each event and

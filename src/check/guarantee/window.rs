@@ -105,6 +105,43 @@ impl Behind {
         self.works.get(stream).copied().unwrap_or(0)
     }
 
+    /// Whether numbers that index something stay in their ranges, in a run of `total` streams.
+    pub(crate) fn fits(&self, total: usize) -> bool {
+        let n = self.streams.len();
+        let row = |row: &[u32]| row.len() == 3 * n;
+        let place = |(stream, _): &(usize, u32)| *stream < total;
+        let sides = |f: &Finding| match f {
+            Finding::Race(c) => c.earlier.0.stream < total && c.later.0.stream < total,
+            Finding::Sequencer(h) => h.places().len() == 2 && h.places().iter().all(place),
+        };
+        let unproven = |u: &Unproven| match u {
+            Unproven::InverseWait(_, stream, _) => *stream < total,
+            Unproven::NotMonotone(_) | Unproven::Polled => true,
+        };
+        self.streams.is_sorted_by(|a, b| a < b)
+            && self.streams.last().is_none_or(|s| *s < total)
+            && self.rows.len() == n
+            && self.places.len() == n
+            && self
+                .rows
+                .iter()
+                .zip(&self.places)
+                .all(|(rows, places)| !places.is_empty() && rows.len() == 3 * n * places.len())
+            && self.uses.iter().all(|u| {
+                u.producers.iter().all(|p| p.column < n && p.kept.iter().all(|k| row(&k.row)))
+                    && u.clears.iter().all(|c| c.column < n)
+                    && u.looks.iter().all(|l| l.0 < n)
+                    && (u.others.is_empty() || row(&u.others))
+                    && u.told.fits(total)
+            })
+            && self.works.len() <= total
+            && self.board.streams() <= 2 * n
+            && self.findings.iter().all(sides)
+            && self.hazards.iter().all(|h| h.places().iter().all(place))
+            && self.unproven.iter().all(unproven)
+            && self.remarks.fits(total)
+    }
+
     pub(super) fn settled_of(&self, log: &Log) -> usize {
         log.acquires.partition_point(|a| a.order <= self.order)
     }
@@ -212,7 +249,7 @@ pub(crate) fn advance(log: &mut Log, control: impl Fn(usize, u32) -> bool, ended
         behind.works[w.stream] = w.work;
     }
     for (places, (now, before)) in log.places.iter_mut().zip(behind.works.iter().zip(before)) {
-        places.drain(..((now - before) as usize).min(places.len()));
+        places.drain(..(now.saturating_sub(before) as usize).min(places.len()));
     }
     log.acquires.drain(..acquires);
     log.changes.drain(..changes);

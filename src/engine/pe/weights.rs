@@ -100,9 +100,8 @@ pub(super) fn source(env: &Env<'_>, field: Field, dtype: Dtype, rows: u32) -> Re
         Pattern::Tensor(pattern) => sbuf_operand(env, &pattern, dtype, rows),
         Pattern::Indirect { index, data, num } => {
             // (wiki: errors of the compiler, BIR705)
-            if !matches!(dtype, Dtype::Fp16 | Dtype::Bf16)
-                && !(dtype.is_float() && dtype.size() == 1)
-            {
+            let fp8 = dtype.is_float() && dtype.size() == 1;
+            if !fp8 && !matches!(dtype, Dtype::Fp16 | Dtype::Bf16) {
                 return Err(refused(format!("PE gathers FP16, BF16 and FP8, not {dtype}")));
             }
             let operand = Operand::indirect(env, (index, data, num), dtype, rows, sbuf_place)?;

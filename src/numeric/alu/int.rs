@@ -446,6 +446,9 @@ mod tests {
             (AluOp::IsGtInt, -1, 1, Dtype::Int32, 0),
             (AluOp::Square, -3, 0, Dtype::Int16, 9),
             (AluOp::ReLu, -3, 0, Dtype::Int16, 0),
+            (AluOp::SymmetricClamp, -3, 5, Dtype::Int16, -5),
+            (AluOp::SymmetricClamp, 7, -5, Dtype::Int16, 7),
+            (AluOp::SymmetricClamp, 0, 5, Dtype::Uint8, 0),
             (AluOp::ArithShiftRight, -8, 1, Dtype::Int16, -4),
         ];
         for (op, a, b, dtype, want) in cases {
@@ -460,7 +463,7 @@ mod tests {
             assert_eq!(bits.is_ok(), op.is_general_bitvec(), "{op}");
             let int = apply_i64(op, 5, 3, Dtype::Int32);
             let float_only = matches!(op, AluOp::Divide | AluOp::Pow | AluOp::Rsqrt);
-            let other = matches!(op, AluOp::Crc32 | AluOp::SymmetricClamp);
+            let other = op == AluOp::Crc32;
             let index = op.name().starts_with('A') && arg_reduce(op, &[1], Dtype::Int32).is_ok();
             assert_eq!(int.is_err(), float_only || other || index, "{op}");
         }
