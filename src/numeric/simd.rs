@@ -7,7 +7,7 @@
 
 use std::sync::OnceLock;
 
-pub use pulp::NullaryFnOnce;
+pub use pulp::{NullaryFnOnce, Simd, WithSimd};
 
 /// A compiled version of the loops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,6 +71,29 @@ impl Level {
             Level::Scalar => {}
         }
         f.call()
+    }
+}
+
+impl Level {
+    /// Runs `op`, which is written in vectors, with this version's; with single values where the
+    /// host cannot run it.
+    #[inline(always)]
+    pub fn run_simd<Op: WithSimd>(self, op: Op) -> Op::Output {
+        #[cfg(target_arch = "x86_64")]
+        match self {
+            Level::V3 => {
+                if let Some(v3) = pulp::x86::V3::try_new() {
+                    return Simd::vectorize(v3, op);
+                }
+            }
+            Level::V4 => {
+                if let Some(v4) = pulp::x86::V4::try_new() {
+                    return Simd::vectorize(v4, op);
+                }
+            }
+            Level::Scalar => {}
+        }
+        op.with_simd(pulp::Scalar::new())
     }
 }
 

@@ -6,6 +6,7 @@
 
 use crate::error::{Error, Result};
 use crate::numeric::Dtype;
+use crate::numeric::simd::{Level, NullaryFnOnce};
 
 /// Columns of one block of the stored weights.
 pub(super) const BLOCK: usize = 8;
@@ -41,15 +42,7 @@ impl Span {
 
     /// Takes `values` in.
     pub fn add(&mut self, values: &[f32]) {
-        let (mut m, mut low, mut high) = (self.mantissas, self.low, self.high);
-        for v in values {
-            let bits = v.to_bits() & 0x7FFF_FFFF;
-            let exponent = bits >> 23;
-            m |= bits & 0x7F_FFFF;
-            low = low.min(if bits == 0 { 255 } else { exponent });
-            high = high.max(exponent);
-        }
-        *self = Span { mantissas: m, low, high };
+        *self = Level::detect().run(Widened(*self, values));
     }
 
     /// Takes the values of `other` in.
@@ -71,6 +64,26 @@ impl Span {
         digits(self) + digits(other) <= 24
             && low(self) + low(other) >= -149
             && high(self) + high(other) + 2 <= 127
+    }
+}
+
+/// A span and the values that it takes in.
+struct Widened<'a>(Span, &'a [f32]);
+
+impl NullaryFnOnce for Widened<'_> {
+    type Output = Span;
+
+    #[inline(always)]
+    fn call(self) -> Span {
+        let Span { mut mantissas, mut low, mut high } = self.0;
+        for v in self.1 {
+            let bits = v.to_bits() & 0x7FFF_FFFF;
+            let exponent = bits >> 23;
+            mantissas |= bits & 0x7F_FFFF;
+            low = low.min(if bits == 0 { 255 } else { exponent });
+            high = high.max(exponent);
+        }
+        Span { mantissas, low, high }
     }
 }
 

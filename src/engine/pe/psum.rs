@@ -13,6 +13,7 @@ use std::ops::Range;
 use super::seed::Seeds;
 use crate::engine::{Lane, Operand};
 use crate::error::{Error, Result};
+use crate::numeric::simd::vectorize;
 use crate::numeric::{CANONICAL_NAN, Dtype, Rounding, store_f32};
 
 /// Bytes one pending mark stands for: the smallest element PSUM holds.
@@ -141,14 +142,18 @@ pub(super) fn drain(
         if state != State::Mixed {
             let (cells, _) = row.as_chunks_mut::<4>();
             if state == State::All {
-                for (cell, v) in cells.iter_mut().zip(values) {
-                    *cell = canonical(*v).to_le_bytes();
-                }
+                vectorize(|| {
+                    for (cell, v) in cells.iter_mut().zip(values) {
+                        *cell = canonical(*v).to_le_bytes();
+                    }
+                });
                 pending.set(partition, &whole, false);
             } else {
-                for (cell, v) in cells.iter_mut().zip(values) {
-                    *cell = canonical(f32::from_le_bytes(*cell) + v).to_le_bytes();
-                }
+                vectorize(|| {
+                    for (cell, v) in cells.iter_mut().zip(values) {
+                        *cell = canonical(f32::from_le_bytes(*cell) + v).to_le_bytes();
+                    }
+                });
             }
             return Ok(());
         }

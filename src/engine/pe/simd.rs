@@ -1,10 +1,10 @@
-//! The multiplication loops, compiled once for each instruction set the host may have.
+//! The multiplication loops, one for each instruction set the host may have.
 //!
 //! Every version computes, for each output, the same sum: contraction rows ascending, from +0, in
 //! FP32, so all results are bit-identical whatever the host. A fused multiply-add is used only
 //! where the caller knows that all products are exact.
 
-use crate::numeric::simd::{Level, NullaryFnOnce};
+use crate::numeric::simd::{Level, Simd, WithSimd};
 
 /// Columns of a block of weights.
 const BLOCK: usize = super::array::BLOCK;
@@ -32,35 +32,82 @@ pub fn panel(level: Level) -> usize {
     }
 }
 
-/// Does the job as compiled for `level`.
+/// Vectors of moving columns in a panel of V3 and V4. With eight columns of V4 (four of V3) the sums
+/// of a panel take half of the registers.
+const VECTORS: usize = 2;
+
+/// Does the job with the instructions of `level`.
 pub fn multiply(level: Level, job: Job<'_>) {
+    debug_assert!(level.available(), "panels are as wide as the level says");
     match (level, job.exact) {
-        (Level::Scalar, _) => product::<4, 8, false>(job),
-        (Level::V3, false) => level.run(Product::<4, 16, false>(job)),
-        (Level::V3, true) => level.run(Product::<4, 16, true>(job)),
-        (Level::V4, false) => level.run(Product::<4, 32, false>(job)),
-        (Level::V4, true) => level.run(Product::<4, 32, true>(job)),
+        (Level::Scalar, _) => plain(job),
+        (Level::V3, false) => level.run_simd(Product::<4, false>(job)),
+        (Level::V3, true) => level.run_simd(Product::<4, true>(job)),
+        (Level::V4, false) => level.run_simd(Product::<8, false>(job)),
+        (Level::V4, true) => level.run_simd(Product::<8, true>(job)),
     }
 }
 
-/// [`product`], to be compiled for the instruction set that runs it: without one that has a fused
-/// multiply-add each of its steps would be a call.
-struct Product<'a, const COLS: usize, const PANEL: usize, const FUSED: bool>(Job<'a>);
+/// A job in vectors, `COLS` columns of weights at a time.
+struct Product<'a, const COLS: usize, const FUSED: bool>(Job<'a>);
 
-impl<const COLS: usize, const PANEL: usize, const FUSED: bool> NullaryFnOnce
-    for Product<'_, COLS, PANEL, FUSED>
-{
+impl<const COLS: usize, const FUSED: bool> WithSimd for Product<'_, COLS, FUSED> {
     type Output = ();
 
     #[inline(always)]
-    fn call(self) {
-        product::<COLS, PANEL, FUSED>(self.0);
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Job { rows, weights, moving, out, .. } = self.0;
+        let panel = VECTORS * S::F32_LANES;
+        if rows == 0 {
+            return;
+        }
+        let width = moving.len() / rows;
+        for (p, data) in moving.chunks_exact(rows * panel).enumerate() {
+            for (block, out) in weights.iter().zip(out.chunks_exact_mut(BLOCK * width)) {
+                for part in 0..BLOCK / COLS {
+                    let sums = sums::<S, COLS, FUSED>(simd, &block[part * COLS..], data);
+                    for (c, sums) in sums.iter().enumerate() {
+                        let at = (part * COLS + c) * width + p * panel;
+                        let (to, _) = S::as_mut_simd_f32s(&mut out[at..at + panel]);
+                        to.copy_from_slice(sums);
+                    }
+                }
+            }
+        }
     }
 }
 
-/// All blocks of `COLS` columns times all panels of `PANEL` moving columns.
+/// The sums of `COLS` columns for one panel. Written in vectors, for the compiler keeps the sums of
+/// a plain loop in registers or not as it pleases.
 #[inline(always)]
-fn product<const COLS: usize, const PANEL: usize, const FUSED: bool>(job: Job<'_>) {
+fn sums<S: Simd, const COLS: usize, const FUSED: bool>(
+    simd: S,
+    weights: &[f32],
+    panel: &[f32],
+) -> [[S::f32s; VECTORS]; COLS] {
+    let mut acc = [[simd.splat_f32s(0.0); VECTORS]; COLS];
+    let (panel, _) = S::as_simd_f32s(panel);
+    let (panel, _) = panel.as_chunks::<VECTORS>();
+    for (x, w) in panel.iter().zip(weights.chunks(BLOCK)) {
+        let Some(w) = w.first_chunk::<COLS>() else { break };
+        for c in 0..COLS {
+            let w = simd.splat_f32s(w[c]);
+            for n in 0..VECTORS {
+                acc[c][n] = if FUSED {
+                    simd.mul_add_f32s(w, x[n], acc[c][n])
+                } else {
+                    simd.add_f32s(acc[c][n], simd.mul_f32s(w, x[n]))
+                };
+            }
+        }
+    }
+    acc
+}
+
+/// The same in portable code: a product and a sum for each step.
+fn plain(job: Job<'_>) {
+    const COLS: usize = 4;
+    const PANEL: usize = 8;
     let Job { rows, weights, moving, out, .. } = job;
     if rows == 0 {
         return;
@@ -69,35 +116,19 @@ fn product<const COLS: usize, const PANEL: usize, const FUSED: bool>(job: Job<'_
     for (p, panel) in moving.chunks_exact(rows * PANEL).enumerate() {
         for (block, out) in weights.iter().zip(out.chunks_exact_mut(BLOCK * width)) {
             for part in 0..BLOCK / COLS {
-                let sums = sums::<COLS, PANEL, FUSED>(rows, &block[part * COLS..], panel);
-                for (c, sums) in sums.iter().enumerate() {
+                let mut acc = [[0f32; PANEL]; COLS];
+                for (x, w) in panel.chunks_exact(PANEL).zip(block[part * COLS..].chunks(BLOCK)) {
+                    for (acc, w) in acc.iter_mut().zip(w) {
+                        acc.iter_mut().zip(x).for_each(|(a, x)| *a += w * x);
+                    }
+                }
+                for (c, sums) in acc.iter().enumerate() {
                     let at = (part * COLS + c) * width + p * PANEL;
                     out[at..at + PANEL].copy_from_slice(sums);
                 }
             }
         }
     }
-}
-
-/// The sums of `COLS` columns for one panel.
-#[inline(always)]
-fn sums<const COLS: usize, const PANEL: usize, const FUSED: bool>(
-    rows: usize,
-    weights: &[f32],
-    panel: &[f32],
-) -> [[f32; PANEL]; COLS] {
-    let mut acc = [[0f32; PANEL]; COLS];
-    let (panel, _) = panel.as_chunks::<PANEL>();
-    for (k, x) in panel.iter().enumerate().take(rows) {
-        let w: &[f32; COLS] = weights[k * BLOCK..].first_chunk().expect("a block of weights");
-        for c in 0..COLS {
-            for n in 0..PANEL {
-                acc[c][n] =
-                    if FUSED { w[c].mul_add(x[n], acc[c][n]) } else { acc[c][n] + w[c] * x[n] };
-            }
-        }
-    }
-    acc
 }
 
 #[cfg(test)]
