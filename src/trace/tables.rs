@@ -188,6 +188,7 @@ impl Tables {
         let mode = operand(text, "perf_opt").or_else(|| operand(text, "perf_mode"));
         let function = operand(text, "activation_func").filter(|_| name.starts_with("ACTIVATE"));
         let id = self.id((i.stream, i.index));
+        self.hbm(i.start, i.end, &i.by_memory);
         let fields = [
             ("start_ts", json!(start)),
             ("end_ts", json!(end)),
