@@ -681,7 +681,6 @@ fn refused() {
             json!({"num_active_channels": 2}),
             "sequence_bounds_channels",
         ),
-        (Generation::V2, Engine::Pool, "TENSOR_DEQUANTIZE", json!({}), "dequant_generation"),
         (
             Generation::V3,
             Engine::Pool,

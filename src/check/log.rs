@@ -103,6 +103,8 @@ pub struct Change {
     pub effect: Effect,
     /// Whether it passed the end of the range.
     pub wrapped: bool,
+    /// Whether it cleared an event that was clear: it took no signal away.
+    pub idle: bool,
 }
 
 /// A work that started.

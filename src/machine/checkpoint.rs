@@ -25,7 +25,7 @@ use crate::trace::digest::Digest;
 use crate::trace::{Record, Recorder};
 
 const MAGIC: &[u8; 8] = b"TPBEMUCK";
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// Largest file that is read.
 const MAX_FILE: u64 = 64 << 30;
 /// Most bytes that a piece of the recording has when unpacked.

@@ -318,12 +318,8 @@ impl Machine {
         clock: Option<&Clock>,
     ) -> Result<crate::engine::Outcome> {
         let unit = stream.min(DMA_UNIT);
-        if let Some(log) = &mut self.log {
-            let (tick, footprint) = (self.now, Arc::clone(work));
-            if work.judged {
-                let (work, pc) = (number, pc as u32);
-                log.started(Started { stream, work, pc, tick, order: 0, footprint });
-            }
+        if work.judged {
+            self.log_start(stream, number, pc, work);
         }
         if let Some(touched) = &mut self.touched {
             touched.mark(&work.accesses);
@@ -370,6 +366,13 @@ impl Machine {
         Ok(outcome)
     }
 
+    fn log_start(&mut self, stream: usize, work: u32, pc: usize, footprint: &Arc<Work>) {
+        if let Some(log) = &mut self.log {
+            let (pc, tick, footprint) = (pc as u32, self.now, Arc::clone(footprint));
+            log.started(Started { stream, work, pc, tick, order: 0, footprint });
+        }
+    }
+
     /// Library code ran: now it is known what it touched, and that can be judged.
     fn observed(
         &mut self,
@@ -381,11 +384,7 @@ impl Machine {
         touched: Option<&Arc<[Access]>>,
     ) {
         let known = touched.map(|t| Arc::new(work.with_observed(Arc::clone(t))));
-        if let Some(log) = &mut self.log {
-            let (tick, footprint) = (self.now, Arc::clone(known.as_ref().unwrap_or(work)));
-            let (work, pc) = (number, pc as u32);
-            log.started(Started { stream, work, pc, tick, order: 0, footprint });
-        }
+        self.log_start(stream, number, pc, known.as_ref().unwrap_or(work));
         if let Some(validity) = &mut self.validity {
             let written = touched.map_or(&*work.accesses, |t| t);
             written.iter().filter(|a| a.kind.writes()).for_each(|a| validity.mark(&a.region));

@@ -83,6 +83,7 @@ impl Machine {
                 id: post.id,
                 effect,
                 wrapped: odd == Some(crate::sync::state::Oddity::Wrapped),
+                idle: effect == Effect::Clear && before == Some(0),
             });
         }
         if let Some(odd) = odd {

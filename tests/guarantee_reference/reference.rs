@@ -117,6 +117,7 @@ impl<'a> Guarantees<'a> {
             let amount = match change.effect {
                 Effect::Add(n) if !change.wrapped => n,
                 Effect::Set => 1,
+                Effect::Clear if change.idle => continue,
                 Effect::Clear => {
                     uses.clears.push((change.stream, change.place, false));
                     continue;

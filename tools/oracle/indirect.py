@@ -468,6 +468,18 @@ NF4 = [-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.
        0.7229568362236023, 1.0]
 
 
+def code_value(code, fmt):
+    """Value of a packed code of TENSOR_DEQUANTIZE: FP4, INT4, NF4 or a 6-bit float."""
+    if fmt == 2:
+        return code - 16 if code > 7 else code
+    if fmt == 3:
+        return float(F32(NF4[code]))
+    man = 1 if fmt == 1 else 3
+    sign, e, f = code >> (2 + man), code >> man & 3, code & (2 ** man - 1)
+    mag = f / 2 ** man if e == 0 else 2.0 ** (e - 1) * (1 + f / 2 ** man)
+    return -mag if sign else mag
+
+
 def dequantize(seed, gen, fmt, group, units):
     v = Vector(f"tensor_dequantize format {fmt} group {group}", gen, "POOL", seed)
     unit = 5 if group else 3 if fmt == 4 else 1
@@ -489,16 +501,6 @@ def dequantize(seed, gen, fmt, group, units):
         v.watch("sbuf", c, 2048, 4 * m)
     v.freeze()
 
-    def value(code):
-        if fmt == 2:
-            return code - 16 if code > 7 else code
-        if fmt == 3:
-            return float(F32(NF4[code]))
-        man = 1 if fmt == 1 else 3
-        sign, e, f = code >> (2 + man), code >> man & 3, code & (2 ** man - 1)
-        mag = f / 2 ** man if e == 0 else 2.0 ** (e - 1) * (1 + f / 2 ** man)
-        return -mag if sign else mag
-
     for c in range(channels):
         out = b""
         for u in range(units):
@@ -510,7 +512,7 @@ def dequantize(seed, gen, fmt, group, units):
             stream = sum(w << 32 * i for i, w in enumerate(words))
             bits = 6 if fmt == 4 else 4
             for k in range(32 * len(words) // bits):
-                x = F32(value(stream >> bits * k & (2 ** bits - 1)) * scales[k // 8 if group else 0])
+                x = F32(code_value(stream >> bits * k & (2 ** bits - 1), fmt) * scales[k // 8 if group else 0])
                 x = np.clip(x, -limit, limit)
                 out += np.asarray(x, F32).astype(kind).tobytes()
         v.memory.put("sbuf", c, 2048, out)

@@ -8,7 +8,7 @@ import numpy as np
 
 from dge_more import combine
 from draw import Operand, pick, some, split, start_partition
-from indirect import NF4, NONE, lfsr_reset, lfsr_step, raw_bits, winners, xorwow_reset, xorwow_step
+from indirect import NONE, code_value, lfsr_reset, lfsr_step, raw_bits, winners, xorwow_reset, xorwow_step
 from indirect_common import CODE, NP, Vector, addr4, is_int, narrow, stride, tensor, widen, write
 
 F32 = np.float32
@@ -487,16 +487,6 @@ def dequantize(seed):
         a.put(c, words)
     v.freeze()
 
-    def value(x):
-        if fmt == 2:
-            return x - 16 if x > 7 else x
-        if fmt == 3:
-            return float(F32(NF4[x]))
-        man = 1 if fmt == 1 else 3
-        sign, e, f = x >> (2 + man), x >> man & 3, x & (2 ** man - 1)
-        mag = f / 2 ** man if e == 0 else 2.0 ** (e - 1) * (1 + f / 2 ** man)
-        return -mag if sign else mag
-
     for c in range(channels):
         words, out = [int(x) for x in a.get(c)], []
         for u in range(units):
@@ -505,7 +495,7 @@ def dequantize(seed):
             stream = sum(w << 32 * i for i, w in enumerate(these[1 if group else 0:]))
             width = 6 if fmt == 4 else 4
             for k in range(4 * per):
-                x = value(stream >> width * k & (2 ** width - 1)) * (scales[k // 8] if group else 1.0)
+                x = code_value(stream >> width * k & (2 ** width - 1), fmt) * (scales[k // 8] if group else 1.0)
                 out.append(np.clip(F32(x), -most, most))
         dst.put(c, np.array(out, F32).astype(kind).view(np.uint32))
     v.inst("TENSOR_DEQUANTIZE", src=a.field(3), in_dtype=CODE["uint32"], out_dtype=CODE["uint32"],
@@ -590,6 +580,24 @@ def maxnum(a, b):
     return b if np.isnan(a) or b > a else a
 
 
+def largest(acc, c, row, command):
+    """Takes `row` into accumulator `c`: command 2 goes on with it, another one begins anew."""
+    if command:
+        t = acc[c] if command == 2 else F32(-np.inf)
+        for x in row:
+            t = maxnum(t, x)
+        acc[c] = t
+
+
+def read_accumulators(v, result, acc):
+    """Reads the accumulators of the channels of `result`, if there is one."""
+    if result:
+        v.inst("DVE_READ_ACCUMULATOR", dst_element_count=1, dtype=CODE["fp32"], negated=0,
+               num_active_channels=result.channels, dst=result.field(1))
+        for c in range(result.channels):
+            result.put(c, np.array([acc[c]], F32))
+
+
 def select_reduce(seed):
     v, gen = vector("select_reduce", ALL, "DVE", seed)
     dp, d, do = pick(v.rng, INTS), pick(v.rng, INTS[:4] + FLOATS), pick(v.rng, INTS + FLOATS)
@@ -619,16 +627,8 @@ def select_reduce(seed):
             other = scalar.get(c)[0] if how else fixed
             r = np.where(keep, widen(a.get(c), d), other).astype(F32)
             dst.put(c, narrow(r, do))
-            if command:
-                t = acc[c] if command == 2 else F32(-np.inf)
-                for x in r:
-                    t = maxnum(t, x)
-                acc[c] = t
-    if result:
-        v.inst("DVE_READ_ACCUMULATOR", dst_element_count=1, dtype=CODE["fp32"], negated=0,
-               num_active_channels=channels, dst=result.field(1))
-        for c in range(channels):
-            result.put(c, np.array([acc[c]], F32))
+            largest(acc, c, r, command)
+    read_accumulators(v, result, acc)
     return v.done()
 
 
@@ -667,16 +667,8 @@ def range_select(seed):
             keep = COMPARE[ops[0]](index, limit[0]) & COMPARE[ops[1]](index, limit[1])
             r = np.where(keep, widen(a.get(c), d), fill).astype(F32)
             dst.put(c, narrow(r, do))
-            if command:
-                t = acc[c] if command == 2 else F32(-np.inf)
-                for x in r:
-                    t = maxnum(t, x)
-                acc[c] = t
-    if result:
-        v.inst("DVE_READ_ACCUMULATOR", dst_element_count=1, dtype=CODE["fp32"], negated=0,
-               num_active_channels=channels, dst=result.field(1))
-        for c in range(channels):
-            result.put(c, np.array([acc[c]], F32))
+            largest(acc, c, r, command)
+    read_accumulators(v, result, acc)
     return v.done()
 
 

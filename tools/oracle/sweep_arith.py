@@ -4,7 +4,7 @@ and the accumulating forms."""
 import numpy as np
 
 from sweep_case import FLOATS, INTS, LATER, V1_TYPES, Trial, narrow, own, pair
-from vector_numbers import (DTYPES, GARITH, GARITH_V4, GBITVEC, OPS, SIGNED, UNSIGNED, bitop,
+from vector_numbers import (DTYPES, GARITH, GARITH_V4, GBITVEC, OPS, SIGNED, UNSIGNED, bitop, fold, groups,
                             code, f32op, f32ops, fix, intop, is_int, size)
 
 SUBDIM = {1: 2, 2: 3, 3: 4, 4: 5}
@@ -22,17 +22,6 @@ def types(gen):
 
 def fbits(x):
     return int(np.float32(x).view(np.uint32))
-
-
-def groups(values, n):
-    return [values[k:k + n] for k in range(0, len(values), n)]
-
-
-def fold(op, g):
-    acc = g[0]
-    for x in g[1:]:
-        acc = f32op(op, acc, x)
-    return acc
 
 
 def element_count(t, limit=16):

@@ -286,17 +286,6 @@ def tensor_scalar(rng):
 SUBDIM = {1: 2, 2: 3, 3: 4, 4: 5}
 
 
-def groups(values, n):
-    return [values[k:k + n] for k in range(0, len(values), n)]
-
-
-def fold(op, g):
-    acc = g[0]
-    for x in g[1:]:
-        acc = f32op(op, acc, x)
-    return acc
-
-
 def reduce(rng):
     out = []
 

@@ -204,3 +204,14 @@ def offsets(steps, nums):
     for step, num in zip(steps, nums):
         out = [o + step * i for i in range(num) for o in out]
     return out
+
+
+def groups(values, n):
+    return [values[k:k + n] for k in range(0, len(values), n)]
+
+
+def fold(op, g):
+    acc = g[0]
+    for x in g[1:]:
+        acc = f32op(op, acc, x)
+    return acc

@@ -304,6 +304,7 @@ impl<'a> Guarantees<'a> {
             let amount = match change.effect {
                 Effect::Add(n) if !change.wrapped => n,
                 Effect::Set => 1,
+                Effect::Clear if change.idle => continue,
                 Effect::Clear => {
                     uses.clears_of(column).places[0].push(change.place);
                     continue;

@@ -355,7 +355,7 @@ impl Guarantees<'_> {
                 1
             }
             effect => {
-                if effect == Effect::Clear {
+                if effect == Effect::Clear && !change.idle {
                     left.clears_of(column, change.place).counts[0] += 1;
                 }
                 left.others.resize(self.width(), 0);

@@ -48,7 +48,11 @@ pub const OPS: &[Op] = &[
         random::STATE_PAGE,
     ),
     Op::new(op::EMBEDDING_UPDATE, "EMBEDDING_UPDATE", gather::embedding_update),
-    Op::new(op::TENSOR_DEQUANTIZE, "TENSOR_DEQUANTIZE", mx::tensor_dequantize),
+    Op::new(op::TENSOR_DEQUANTIZE, "TENSOR_DEQUANTIZE", mx::tensor_dequantize).missing_on(
+        Generation::V2,
+        "its struct and kernel on v2, which only names it",
+        "firmware/kernels/mx-dequant",
+    ),
     Op::new(op::DROPOUT, "DROPOUT", dropout::dropout),
     Op::new(op::SORT, "SORT", sort::sort),
     Op::new(op::GET_SEQUENCE_BOUNDS, "GET_SEQUENCE_BOUNDS", segments::get_sequence_bounds),

@@ -8,7 +8,7 @@ use crate::engine::indirection::missing;
 use crate::engine::operand::sbuf_place;
 use crate::engine::{CostRow, Env, Operand, Outcome, Prepared, Work};
 use crate::error::{Error, Result};
-use crate::isa::{Generation, Pattern, f};
+use crate::isa::{Pattern, f};
 use crate::memory::{Location, Space};
 use crate::numeric::mx::{BLOCK, BLOCK_ELEMENTS, BLOCK_PARTITIONS, DequantFormat};
 use crate::numeric::mx::{quantize_block, scale_partition};
@@ -131,12 +131,6 @@ pub fn quantize_mx(env: &Env<'_>) -> Result<Prepared> {
 /// optionally scaled by one byte for each block of eight elements.
 pub fn tensor_dequantize(env: &Env<'_>) -> Result<Prepared> {
     use f::s3d3_tens_dequant as l;
-    if env.generation() <= Generation::V2 {
-        return Err(Error::illegal(
-            "dequant_generation",
-            "v2 names TENSOR_DEQUANTIZE, but has neither a struct nor a kernel for it",
-        ));
-    }
     let channels = env.inst.get(l::NUM_ACTIVE_CHANNELS) as u32;
     for field in [l::IN_DTYPE, l::OUT_DTYPE] {
         require(dtype(env, field)? == Dtype::Uint32, "dequant_dtype", || {

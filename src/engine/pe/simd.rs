@@ -38,7 +38,7 @@ const VECTORS: usize = 2;
 
 /// Does the job with the instructions of `level`.
 pub fn multiply(level: Level, job: Job<'_>) {
-    debug_assert!(level.available(), "panels are as wide as the level says");
+    assert!(level.available(), "panels are as wide as the vectors of the level");
     match (level, job.exact) {
         (Level::Scalar, _) => plain(job),
         (Level::V3, false) => level.run_simd(Product::<4, false>(job)),
